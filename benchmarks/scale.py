@@ -372,6 +372,7 @@ class ManyChains:
         sample = self.sample
         writer = sample.machine(self.url, "writer", has_files=False)
         writer.add_remote()
+        writer.push()  # the first one asks four things more
         writer.save({"a": b"1"})
         found = [
             sample.measured("push of one checkpoint", writer.push),
@@ -397,18 +398,20 @@ def day(pushing, steps):
     each new chain of the project once."""
     rows = []
     for words, (first, later, pushes, size) in pushing.items():
-        number = SANDBOXES * (first.number("PUT") + pushes * later.number("PUT"))
-        rows.append((f"pushes, {words}", number, number * PRICES["PUT"], number * PRICES["PUT"], SANDBOXES * size, 0))
+        number = SANDBOXES * (sum(first.requests.values()) + pushes * later.number("PUT"))
+        price = SANDBOXES * (first.dollars() + pushes * later.dollars())
+        rows.append((f"pushes, {words}", number, price, price, SANDBOXES * size, 0))
     clone = steps["clone of the newest"]
     price = SANDBOXES * clone.dollars()
     rows.append(("a clone in each sandbox", SANDBOXES * sum(clone.requests.values()), price, price, 0, SANDBOXES * clone.down))
     first, later, pushes, size = pushing[EACH]
-    number, of_clone = SANDBOXES * (1 + pushes), steps["first push of the clone of the newest"]
-    price = number * PRICES["PUT"]
+    of_clone = steps["first push of the clone of the newest"]
+    number = SANDBOXES * (sum(of_clone.requests.values()) + pushes * later.number("PUT"))
+    price = SANDBOXES * (of_clone.dollars() + pushes * later.dollars())
     rows.append((f"pushes of these clones, {EACH}", number, price, price, SANDBOXES * (size - first.up + of_clone.up), 0))
     for projects, words in ((many, words) for many in (1, PEOPLE) for words in (EACH, ONCE)):
         first, later, pushes, _ = pushing[words]
-        pieces = SANDBOXES * (first.number("PUT") + pushes * later.number("PUT")) // projects
+        pieces = SANDBOXES * (1 + pushes * later.number("PUT")) // projects
         lists, late = (PEOPLE * PULLS * -(-days * pieces // PAGE) for days in (1, KEPT))
         for step in ("pull of one more sandbox", "pull --newest of it"):
             one = steps[f"{step}, pushed {words}"]

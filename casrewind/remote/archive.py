@@ -33,6 +33,7 @@ class StreamWriter:
     def __init__(self, stream: BinaryIO) -> None:
         """Writes at the stream's present position."""
         self._stream = stream
+        self.place, self.gives_ranges = "", True
         self.requests: dict[str, int] = {}
         self.sent_bytes = self.received_bytes = 0
 
@@ -43,7 +44,7 @@ class StreamWriter:
         self.sent_bytes += len(data)
         return True
 
-    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:  # noqa: ARG002 - as ObjectStore
+    def get(self, name: str, start: int = 0, end: int | None = None, size: int | None = None) -> bytes:  # noqa: ARG002 - as ObjectStore
         """Nothing can be read back."""
         raise ObjectGone(name)
 
@@ -63,6 +64,7 @@ class StreamReader:
 
     def __init__(self, stream: BinaryIO, copy: BinaryIO) -> None:
         """Reads the stream to its end. Raises RemoteError."""
+        self.place, self.gives_ranges = "", True
         self.requests: dict[str, int] = {}
         self.sent_bytes = self.received_bytes = 0
         self._copy = copy
@@ -87,7 +89,7 @@ class StreamReader:
         """Nothing can be put."""
         return False
 
-    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+    def get(self, name: str, start: int = 0, end: int | None = None, size: int | None = None) -> bytes:
         """Raises ObjectGone."""
         if name not in self._places:
             raise ObjectGone(name)

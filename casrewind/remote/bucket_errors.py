@@ -10,6 +10,8 @@ import time
 from .. import errors, messages
 
 PUT, GET, LIST, DELETE = "PUT", "GET", "LIST", "DELETE"
+OTHER_SERVER = "upgrade that server, or take another one: casrewind remote remove, then casrewind remote add URL"
+"""What to do where a server cannot hold a remote."""
 _RIGHTS = {
     "s3": {PUT: "PutObject", GET: "GetObject", LIST: "ListBucket", DELETE: "DeleteObject"},
     "gs": {verb: f"storage.objects.{right}" for verb, right in ((PUT, "create"), (GET, "get"), (LIST, "list"), (DELETE, "delete"))},
@@ -29,6 +31,7 @@ _NO_BUCKET = r"NoSuchBucket|ContainerNotFound|The specified bucket does not exis
 _DENIED = r"AccessDenied|Access Denied|PermissionDenied|403 Forbidden|AuthorizationPermissionMismatch|AuthorizationFailure"
 _REGION = r"BareRedirect|PermanentRedirect|AuthorizationHeaderMalformed|incorrectly configured region|301 Moved"
 _NAME = r'object with invalid path: .*?Path "([^"\n]*)"'
+_NO_CONDITION = r"501 Not Implemented|NotImplemented"
 _BUSY = r"\b(5\d\d [A-Z][A-Za-z ]+)|SlowDown"
 _NOT_REACHED = r"error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)"
 _REASONS = (
@@ -69,11 +72,13 @@ def bucket_error(url: str, verb: str, text: str) -> errors.RemoteError:
     if match := re.search(_NAME, text):
         name = messages.printable(match[1])
         return errors.RemoteError(f"an object in {url} has the name {name}, which is none of casrewind's", "delete it")
-    return _not_reached_error(url, text) or errors.RemoteError(f"{url}: {right} failed: {_server_message_in_one_line(text)}")
+    return _not_reached_error(url, verb, text) or errors.RemoteError(f"{url}: {right} failed: {_server_message_in_one_line(text)}")
 
 
-def _not_reached_error(url: str, text: str) -> errors.RemoteError | None:
+def _not_reached_error(url: str, verb: str, text: str) -> errors.RemoteError | None:
     """The error for a server that did not answer, or that answered that it cannot; None for an answer of another kind."""
+    if verb == PUT and re.search(_NO_CONDITION, text):
+        return errors.RemoteError(f"the server of {url} cannot write an object only if its name is free", OTHER_SERVER)
     if match := re.search(_BUSY, text):
         return errors.RemoteError(f"{url} cannot be reached: the server answers {match[1] or 'that it is busy'}")
     if not re.search(_NOT_REACHED, text):
@@ -85,6 +90,11 @@ def _not_reached_error(url: str, text: str) -> errors.RemoteError | None:
 def beyond_end(text: str) -> bool:
     """True if a range was refused because the object ends before it."""
     return re.search(r"Invalid ?[Rr]ange|416 ", text) is not None
+
+
+def sends_whole_object(text: str) -> bool:
+    """True if the answer to a range was 200, as if it were the whole object."""
+    return "non-partial response when range requested" in text
 
 
 def credentials_hint(scheme: str) -> str:

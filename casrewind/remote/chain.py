@@ -43,7 +43,7 @@ def open_piece(objects: ObjectStore, keys: "Keys", name: str, size: int) -> Piec
     def read(start: int, end: int) -> bytes:
         data = b""
         with suppress(ObjectGone):
-            data = objects.get(name, start, end)
+            data = objects.get(name, start, end, size)
         if len(data) < end - start:  # a purge has emptied it since
             raise PieceGone(f"the piece {name} of the remote was deleted just now", "pull again")
         return data

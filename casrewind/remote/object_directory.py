@@ -23,6 +23,8 @@ _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 class ObjectDirectory:
     """Every method raises OSError."""
 
+    endpoint, gives_ranges = "", True
+
     def __init__(self, root: str) -> None:
         """`root`: an absolute path. It need not exist, but the directory above it."""
         self._root = os.path.realpath(root)
@@ -63,7 +65,7 @@ class ObjectDirectory:
             fsio.sync_fd(fd)
             yield draft, held
 
-    def get(self, name: str, start: int, end: int | None) -> bytes:
+    def get(self, name: str, start: int, end: int | None, *, is_whole: bool) -> bytes:  # noqa: ARG002 - that is for servers
         """The bytes of an object, or a range of them: what there is of it."""
         return fsio.read_file(self._path_of_object(name), None if end is None else end - start, start=start)
 

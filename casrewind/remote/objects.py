@@ -18,13 +18,14 @@ from .. import errors, heap, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ..extras import needing_extra
 from . import aws_profile
-from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint
+from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint, sends_whole_object
 from .object_directory import ObjectDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Literal
 
+    from obstore import GetResult
     from obstore.store import ObjectStore
 
 _T = TypeVar("_T")
@@ -39,6 +40,8 @@ _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CRED
 """Without any of them a machine of AWS is asked for keys, which is not there on a laptop."""
 _PAGE = 1000
 """Names in one LIST or DELETE."""
+_CHUNK = 256 << 10
+"""Bytes of an answer that are taken at once, or more."""
 _SILENCE = 10.0
 """Seconds without an answer where the caller has no patience."""
 _SLOWEST = 100_000
@@ -81,6 +84,13 @@ class Objects:
         scheme, host, path = _split_url(url, options)
         self._place: ObjectDirectory | _Bucket
         self._place = ObjectDirectory(f"/{path}") if scheme == "file" else _Bucket(url, scheme, host, path, options, patience)
+        self.place = f"{url} {self._place.endpoint}".strip()
+        """Where requests go: the URL, and the endpoint that an option, a variable or a profile names."""
+
+    @property
+    def gives_ranges(self) -> bool:
+        """False once the answer to a range was 200, as if it were the whole object."""
+        return self._place.gives_ranges
 
     def put_new(self, name: str, data: bytes) -> bool:
         """Write an object durably. False: it is there already, and stays as it is."""
@@ -95,13 +105,14 @@ class Objects:
             self._place.replace(name, data)
         self._count_request_and_bytes(PUT, 1, sent=len(data))
 
-    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of an object from `start` to before `end`: what there is of them. Raises ObjectGone."""
+    def get(self, name: str, start: int = 0, end: int | None = None, size: int | None = None) -> bytes:
+        """The bytes of an object from `start` to before `end`: what there is of them. `size`: that of the object in a list; a range that
+        is all of it is asked for as an object. Raises ObjectGone."""
         if end is not None and end <= start:
             return b""
         with self._request(GET):
             try:
-                data = self._place.get(name, start, end)
+                data = self._place.get(name, start, end, is_whole=start == 0 and end in (None, size))
             except FileNotFoundError:
                 self._count_request_and_bytes(GET, 1)
                 raise ObjectGone(name) from None
@@ -179,6 +190,10 @@ class _BeyondEnd(Exception):
     """The range of a get begins where the object has ended."""
 
 
+class _WholeObject(Exception):
+    """The answer to a range is 200, as if it were the whole object. Some servers send only the range all the same."""
+
+
 class _Bucket:
     """The calls of obstore, for memory:// too.
 
@@ -188,6 +203,9 @@ class _Bucket:
 
     def __init__(self, url: str, scheme: str, host: str, path: str, options: Mapping[str, str], patience: float) -> None:
         self._url, self._patience, self._silence = url, patience, patience or _SILENCE
+        self.endpoint = ""
+        """The URL of the server, if it is not the provider's own."""
+        self.gives_ranges = True
         self._keyless = ""
         """A hint, where a silent server may be the one that is asked for credentials."""
         self._no_credentials: errors.RemoteError | None = None
@@ -229,6 +247,7 @@ class _Bucket:
                 self._keyless = credentials_hint(scheme)
             if profile.sign_in is not None:
                 more["credential_provider"] = self._keep_sign_in_error(profile.sign_in)
+        self.endpoint = endpoint
         if endpoint:
             if not re.fullmatch(_ENDPOINT, endpoint):
                 raise errors.UsageError(f"the endpoint {messages.printable(endpoint)} is no URL", "write https://HOST or http://HOST:PORT")
@@ -263,14 +282,20 @@ class _Bucket:
     def _put(self, name: str, data: bytes, mode: "Literal['create', 'overwrite']") -> None:
         self._call_with_deadline(PUT, len(data), self._library.put, self._store, name, data, mode=mode, use_multipart=False)
 
-    def get(self, name: str, start: int, end: int | None) -> bytes:
-        wanted: _Values | None = {"range": {"offset": start} if end is None else (start, end)} if start or end is not None else None
+    def get(self, name: str, start: int, end: int | None, *, is_whole: bool) -> bytes:
+        wanted: _Values | None = None
+        if self.gives_ranges and not is_whole:
+            wanted = {"range": {"offset": start} if end is None else (start, end)}
         try:
             found = self._call_with_deadline(GET, 0, self._library.get, self._store, name, options=wanted)
-            first, last = found.range
-            return bytes(self._call_with_deadline(GET, last - first, found.bytes))
         except _BeyondEnd:
             return b""
+        except _WholeObject:
+            self.gives_ranges = False
+            return self.get(name, start, end, is_whole=is_whole)
+        first, last = found.range
+        last = last if end is None else min(last, end)
+        return self._call_with_deadline(GET, last - first, _bytes_of_stream, found, start - first, last - start)
 
     def list(self, prefix: str, after: str) -> "Iterator[tuple[str, int, int, str]]":
         pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
@@ -306,7 +331,20 @@ class _Bucket:
                 raise
             if verb == GET and beyond_end(str(error)):
                 raise _BeyondEnd from error
+            if verb == GET and sends_whole_object(str(error)):
+                raise _WholeObject from error
             raise bucket_error(self._url, verb, str(error)) from error
+
+
+def _bytes_of_stream(found: "GetResult", start: int, length: int) -> bytes:
+    """So many bytes of an answer, from an offset in it. What comes behind them is not waited for."""
+    parts, at = [], 0
+    for chunk in found.stream(_CHUNK) if length > 0 else ():
+        parts.append(bytes(chunk)[max(0, start - at) : max(0, start + length - at)])
+        at += len(chunk)
+        if at >= start + length:
+            break
+    return b"".join(parts)
 
 
 def _call_in_thread(limit: float, call: "Callable[..., _T]", *arguments: object, **named: object) -> "_T":

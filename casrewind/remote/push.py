@@ -22,7 +22,7 @@ from ..store import ledger, push_notes
 from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
-from . import collect
+from . import collect, probe
 from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
@@ -93,6 +93,7 @@ def push(
         pushing = _Push(context, remote)
         if dry_run:
             return pushing.count_what_would_be_sent()
+        probe.require(remote)
         notes = pushing.settle_earlier_push(anew=anew)
         pushing.settle_base(keep_purged=keep_purged)
         try:

@@ -53,6 +53,12 @@ class ObjectStore(Protocol):
     requests: dict[str, int]
     sent_bytes: int
     received_bytes: int
+    place: str
+    """Where requests go; "" = nowhere, as for an export."""
+
+    @property
+    def gives_ranges(self) -> bool:
+        """False once the answer to a range was 200, as if it were the whole object."""
 
     def put_new(self, name: str, data: bytes) -> bool:
         """False: the object is there already."""
@@ -60,8 +66,8 @@ class ObjectStore(Protocol):
     def replace(self, name: str, data: bytes) -> None:
         """Write an object in place of what has its name."""
 
-    def get(self, name: str, start: int = 0, end: int | None = None) -> bytes:
-        """Raises ObjectGone."""
+    def get(self, name: str, start: int = 0, end: int | None = None, size: int | None = None) -> bytes:
+        """`size` is that of the object in a list. Raises ObjectGone."""
 
     def list(self, prefix: str = "", after: str = "", most: int | None = None) -> "list[ObjectInfo]":
         """Sorted by name. With `most`, so many or all."""

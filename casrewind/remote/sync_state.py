@@ -23,7 +23,8 @@ STATE = "state"
 _ROW = 1 + digests.SIZE
 (
     _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
-) = range(1, 16)  # fmt: skip
+    _PROBED,
+) = range(1, 17)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
@@ -64,7 +65,8 @@ class SyncState(NamedTuple):
     stores by id. `ended` has the own chains that have ended, and are not emptied yet, by id.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     `rolled_up`: the number of the newest piece when the last roll-up was tried. `base`: the chain that has what `sent` says, until the
-    first own piece is there; None afterwards, and if there is none.
+    first own piece is there; None afterwards, and if there is none. `probed`: the place that was found to keep the rules of probe.py,
+    "" = none.
     """
 
     chain: str = ""
@@ -80,6 +82,7 @@ class SyncState(NamedTuple):
     left: tuple[str, ...] = ()
     rolled_up: int = 0
     base: BaseChain | None = None
+    probed: str = ""
 
 
 def encode(state: SyncState) -> bytes:
@@ -109,6 +112,7 @@ def encode(state: SyncState) -> bytes:
             (_LEFT, tlv.encode_list(identity.encode() for identity in state.left)),
             (_ROLLED_UP, state.rolled_up),
             (_BASE, base),
+            (_PROBED, state.probed),
         )
     )
     return digests.of(body) + body
@@ -141,6 +145,7 @@ def decode(data: bytes) -> SyncState:
         left=tuple(item.decode("ascii", "replace") for item in tlv.decode_list(got.bytes_or_empty(_LEFT), "state of a remote")),
         rolled_up=got.number(_ROLLED_UP),
         base=BaseChain(rest.text(_NAME), rest.number(_LAST), rest.required_bytes(_LAST_MAC, 32)) if base else None,
+        probed=got.text(_PROBED),
     )
 
 
@@ -167,7 +172,7 @@ class StateFiles:
     @staticmethod
     def without_chain(state: SyncState) -> SyncState:
         """The state before the first push: the next one begins a new chain. What was read of others stays."""
-        return SyncState(chains=state.chains, ended=state.ended)
+        return SyncState(chains=state.chains, ended=state.ended, probed=state.probed)
 
     def save(self, state: SyncState) -> None:
         """Replace the state, durably. Raises StoreError."""

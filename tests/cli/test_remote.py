@@ -70,7 +70,7 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
 def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url):
     assert re.search(rf"  remote       {re.escape(url)}; 1 checkpoint not pushed \(since \d\d:\d\d\)\n", sandbox("status", code=0).out)
     assert without_numbers(sandbox("push", "-n", code=0).out) == "would push 1 checkpoint (5 blobs, SIZE), before compression\n"
-    assert without_numbers(sandbox("push", code=0).out) == "pushed 1 checkpoint (5 blobs, SIZE) in 1 request\n"
+    assert without_numbers(sandbox("push", code=0).out) == "pushed 1 checkpoint (5 blobs, SIZE) in 5 requests\n"
     assert sandbox("push", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert sandbox("push", "-n", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert f"  remote       {url}; all checkpoints are pushed\n" in sandbox("status", code=0).out

@@ -1,0 +1,145 @@
+"""What is said before a store's first push to a server, and what the servers that are taken hold."""
+
+import pytest
+
+from casrewind import errors
+from casrewind.remote.probe import HIDES, NO_RANGES, REPLACES
+from support.command_in_process import InProcess
+from support.machines import KEY, Machine
+from support.odd_s3_server import OddS3Server
+
+pytest.importorskip("obstore")
+
+ANEW = "upgrade that server, or take another one: casrewind remote remove, then casrewind remote add URL"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with OddS3Server() as server:
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        yield server
+
+
+@pytest.fixture
+def machine(tmp_path, server):
+    made = Machine.with_remote(tmp_path / "one", server.url)
+    made.save({"a": b"1"})
+    server.asked.clear()
+    return made
+
+
+def refusal(machine, **options):
+    """What a push that sends nothing says."""
+    with pytest.raises(errors.RemoteError) as found:
+        machine.push(**options)
+    assert found.value.exit_code == 17
+    return str(found.value)
+
+
+def test_the_first_push_of_a_store_asks_four_times_and_makes_no_object(machine, server):
+    before = dict(server.objects)
+    done = machine.push()
+    assert [(method, status) for method, _, status in server.asked] == [("GET", 200), ("PUT", 412), ("LIST", 200), ("GET", 206), ("PUT", 200)]
+    assert done.requests == 5 and len(server.objects) == 2 and before.items() <= server.objects.items()
+    machine.save({"a": b"2"})
+    server.asked.clear()
+    machine.push()
+    machine.push()
+    assert [method for method, _, _ in server.asked] == ["PUT"], "it is asked once"
+
+
+@pytest.mark.parametrize("switches, said", [
+    ({"ignores_conditions": True}, REPLACES),
+    ({"lists": "nothing"}, HIDES),
+    ({"whole_for_ranges": True}, NO_RANGES),
+    ({"ignores_conditions": True, "lists": "nothing", "whole_for_ranges": True}, f"{REPLACES}; it {HIDES}; it {NO_RANGES}"),
+])  # fmt: skip
+def test_each_rule_that_a_server_breaks_is_named_and_nothing_is_sent(machine, server, switches, said):
+    vars(server).update(switches)
+    before = dict(server.objects)
+    for _ in range(2):
+        assert refusal(machine) == f"nothing was pushed: the server of {server.url} {said}; {ANEW}"
+    assert server.objects == before, "the head has the bytes that it had, and there is no other object"
+    vars(server).update({name: "" if name == "lists" else False for name in switches})
+    assert machine.push().checkpoints == 1
+
+
+def test_a_server_that_knows_no_condition_is_named(machine, server):
+    server.refuses_conditions = True
+    assert refusal(machine) == f"the server of {server.url} cannot write an object only if its name is free; {ANEW}"
+    assert len(server.objects) == 1
+
+
+def test_a_head_of_which_half_was_stored_is_no_head(tmp_path, server):
+    server.stores_half = True
+    machine = Machine.with_remote(tmp_path / "one", server.url)
+    machine.save({"a": b"1"})
+    before = dict(server.objects)
+    assert refusal(machine) == f"{server.url} is damaged: its object casrewind is not what was written; copy it from a backup"
+    assert server.objects == before
+
+
+def test_a_head_that_is_gone_or_is_anothers_is_named(tmp_path, machine, server):
+    kept = dict(server.objects)
+    server.objects.clear()
+    assert refusal(machine) == (
+        f"nothing was pushed: the remote at {server.url} is gone, or was never there: it has no object casrewind; check the URL; if it is right,"
+        " casrewind remote remove, then casrewind remote add URL, make it anew"
+    )
+    assert not server.objects
+    Machine.with_remote(tmp_path / "two", server.url)
+    there = dict(server.objects)
+    assert refusal(machine) == (
+        f"nothing was pushed: another remote is at {server.url} than the one that was added;"
+        " casrewind remote remove, then casrewind remote add URL, takes the one that is there"
+    )
+    assert server.objects == there
+    server.objects = kept
+    assert machine.push().checkpoints == 1
+
+
+def test_names_of_strangers_before_the_head_stop_no_push(machine, server):
+    server.objects |= {f"team/shop/casrewinc~{number}": b"" for number in range(1100)}
+    assert machine.push().checkpoints == 1
+
+
+def test_a_hook_pushes_nothing_either_and_status_says_why(machine, server):
+    server.ignores_conditions = True
+    before = dict(server.objects)
+    command = InProcess(machine.root, machine.home, CASREWIND_REMOTE_KEY=KEY, **server.variables)
+    with machine.open() as workspace:
+        store = ("--store", workspace._context.store.path)
+    command(*store, "push", "--auto", code=0)
+    assert REPLACES in command(*store, "status", code=0).out
+    assert server.objects == before
+
+
+def test_a_reader_of_such_a_server_reads_all_the_same(tmp_path, machine, server):
+    """A gateway in front of a bucket may send whole objects. Who only reads asks no question, and cuts them."""
+    machine.save({"b": bytes(range(256)) * 3000, "c": b"3"})
+    machine.push()
+    server.ignores_conditions = server.whole_for_ranges = True
+    laptop = Machine.with_remote(tmp_path / "two", server.url, "laptop")
+    server.asked.clear()
+    assert laptop.pull().checkpoints == {"sandbox-4": 2}
+    assert {method for method, _, _ in server.asked} == {"GET", "LIST"}
+    clone = machine.clone_to(tmp_path / "three")
+    assert (clone.root / "b").read_bytes() == bytes(range(256)) * 3000
+    assert not laptop.problems() and not clone.problems()
+    assert NO_RANGES in refusal(laptop)
+
+
+def test_another_place_is_asked_and_a_new_chain_at_the_same_place_is_not(tmp_path, machine, server, monkeypatch):
+    machine.push()
+    server.asked.clear()
+    machine.push(anew=True)
+    assert "GET" not in [method for method, name, _ in server.asked if name.endswith("/casrewind")]
+    with OddS3Server(ignores_conditions=True) as second:
+        second.objects = dict(server.objects)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", second.endpoint)
+        machine.save({"a": b"2"})
+        assert REPLACES in refusal(machine)
+        assert second.objects == server.objects
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+    assert machine.push().checkpoints == 1

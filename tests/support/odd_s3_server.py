@@ -1,0 +1,178 @@
+"""A small S3 server on loopback that breaks one rule or several, by switches that may change while it runs.
+
+    with OddS3Server(ignores_conditions=True) as server:
+        Objects(server.url, {"endpoint": server.endpoint})       # with server.variables in the environment
+        server.objects                                             # {key: bytes}, of all buckets
+        server.asked                                               # [(method, key, status)] as it was answered
+
+It has any bucket that is asked for. It believes every signature.
+"""
+
+import hashlib
+import re
+import threading
+import time
+from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count, islice
+from urllib.parse import parse_qs, unquote, urlsplit
+from xml.sax.saxutils import escape
+
+_PAGE = 1000
+_TIME = "2026-11-24T10:00:00.000Z"
+
+
+class OddS3Server:
+    """The switches are attributes:
+
+    `ignores_conditions`: a put replaces, whatever If-None-Match says. `refuses_conditions`: such a put is answered with 501.
+    `look_then_put`: an object is looked for, and written a moment later: two puts at the same time both say that they made it.
+    `stores_half`: of each object. `whole_for_ranges`: a range is answered with 200 and all bytes.
+    `cut_bodies`: so many bodies of objects end in the middle. `cut_lists`: so many lists do.
+    `lists`: "" as it is, "nothing", "forever" with names that go on, "again" the same page for ever.
+    `claims`: the length that an object is said to have in the answer to a GET, 0 = its own. `more`: bytes behind a body, chunked.
+    """
+
+    def __init__(self, **switches):
+        self.ignores_conditions = self.refuses_conditions = self.look_then_put = self.stores_half = self.whole_for_ranges = False
+        self.cut_bodies = self.cut_lists = self.claims = self.more = 0
+        self.lists = ""
+        for name, value in switches.items():
+            assert hasattr(self, name), name
+            setattr(self, name, value)
+        self.objects, self.asked, self.lock = {}, [], threading.Lock()
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"odd": self}))
+        self.server.daemon_threads = True
+        self.endpoint = f"http://127.0.0.1:{self.server.server_address[1]}"
+        self.url = "s3://team/shop"
+        self.variables = {
+            "AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": self.endpoint, "AWS_METADATA_ENDPOINT": "http://127.0.0.1:1",
+        }  # fmt: skip
+        threading.Thread(target=self.server.serve_forever, args=(0.05,), daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def put(self, key, data, *, is_conditional):
+        """The status of a put."""
+        if is_conditional and self.refuses_conditions:
+            return 501
+        data = data[: len(data) // 2] if self.stores_half else data
+        if self.look_then_put:
+            is_there = key in self.objects
+            time.sleep(0.1)
+            if is_there and is_conditional:
+                return 412
+        with self.lock:
+            if is_conditional and key in self.objects and not self.ignores_conditions and not self.look_then_put:
+                return 412
+            self.objects[key] = data
+        return 200
+
+    def named(self, bucket, prefix, after):
+        """(key, size) of what a list has to have, in order."""
+        if self.lists == "nothing":
+            return []
+        if self.lists in ("forever", "again"):
+            numbers = count(int(after[-10:]) + 1 if after[-10:].isdigit() and self.lists == "forever" else 1)
+            return ((f"{prefix or 'shop/'}{'f' * 32}/{number:010}-{number:010}", 300) for number in numbers)
+        with self.lock:
+            found = {key.removeprefix(f"{bucket}/"): len(data) for key, data in self.objects.items() if key.startswith(f"{bucket}/{prefix}")}
+        return sorted((key, size) for key, size in found.items() if key > after)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    odd: OddS3Server
+    protocol_version = "HTTP/1.1"
+
+    def do_PUT(self):
+        data = self.rfile.read(int(self.headers.get("content-length") or 0))
+        status = self.odd.put(self._key(), data, is_conditional="if-none-match" in self.headers)
+        self._answer(status, headers=[("etag", _etag(data))] if status == 200 else [])
+
+    def do_HEAD(self):
+        self.do_GET()
+
+    def do_GET(self):
+        bucket, _, key = self._key().partition("/")
+        if not key:
+            self._list(bucket)
+            return
+        data = self.odd.objects.get(self._key())
+        if data is None:
+            self._answer(404, b"<Error><Code>NoSuchKey</Code></Error>")
+            return
+        headers = [("etag", _etag(data)), ("last-modified", formatdate(usegmt=True)), ("accept-ranges", "bytes")]
+        wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range") or "")
+        if wanted is None or self.odd.whole_for_ranges:
+            self._answer(200, data, headers)
+            return
+        start, end = int(wanted[1]), min(int(wanted[2] or len(data)), len(data) - 1) + 1
+        if start >= len(data):
+            self._answer(416, b"<Error><Code>InvalidRange</Code></Error>")
+            return
+        self._answer(206, data[start:end], [*headers, ("content-range", f"bytes {start}-{end - 1}/{self.odd.claims or len(data)}")])
+
+    def _list(self, bucket):
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query, keep_blank_values=True).items()}
+        after = asked.get("continuation-token") or asked.get("start-after", "")
+        page = list(islice(self.odd.named(bucket, asked.get("prefix", ""), after), _PAGE + 1))
+        is_cut, page = len(page) > _PAGE, page[:_PAGE]
+        rows = "".join(
+            f"<Contents><Key>{escape(key)}</Key><LastModified>{_TIME}</LastModified><ETag>&quot;{key[-8:]}&quot;</ETag><Size>{size}</Size></Contents>"
+            for key, size in page
+        )
+        token = f"<NextContinuationToken>{escape(page[-1][0])}</NextContinuationToken>" if is_cut else ""
+        self._answer(200, (
+            '<?xml version="1.0" encoding="UTF-8"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
+            f"<Name>{bucket}</Name><IsTruncated>{'true' if is_cut else 'false'}</IsTruncated>{token}{rows}</ListBucketResult>"
+        ).encode(), is_list=True)  # fmt: skip
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers.get("content-length") or 0)).decode()
+        for key in re.findall("<Key>(.*?)</Key>", body):
+            self.odd.objects.pop(f"{self._key().partition('/')[0]}/{key}", None)
+        self._answer(200, b'<DeleteResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"></DeleteResult>')
+
+    def _key(self):
+        return unquote(urlsplit(self.path).path).strip("/")
+
+    def _answer(self, status, body=b"", headers=(), *, is_list=False):
+        odd, is_object = self.odd, self.command == "GET" and not is_list and status < 300
+        is_cut = (is_object and odd.cut_bodies > 0) or (is_list and odd.cut_lists > 0)
+        if is_cut:
+            odd.cut_bodies, odd.cut_lists = odd.cut_bodies - is_object, odd.cut_lists - is_list
+        odd.asked.append(("LIST" if is_list else self.command, self._key(), status))
+        self.send_response(status)
+        for header in headers:
+            self.send_header(*header)
+        if is_object and odd.more:
+            self.send_header("transfer-encoding", "chunked")
+        else:
+            self.send_header("content-length", str(odd.claims if is_object and odd.claims else len(body)))
+        self.end_headers()
+        if self.command == "HEAD":
+            return
+        try:
+            if is_object and odd.more:
+                for chunk in (body, *(b"\0" * (1 << 20) for _ in range(odd.more >> 20))):
+                    self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+                self.wfile.write(b"0\r\n\r\n")
+            else:
+                self.wfile.write(body[: len(body) // 2] if is_cut else body)
+        except OSError:
+            self.close_connection = True  # whoever asked has seen enough
+        if is_cut or (is_object and odd.claims):
+            self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+def _etag(data):
+    return f'"{hashlib.md5(data, usedforsecurity=False).hexdigest()}"'
