@@ -13,6 +13,7 @@ from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from .connect import HEAD, machine_name
+from .object_directory import SMALL
 from .objects import ObjectGone, ObjectInfo
 from .pull import Pulled, pull
 from .push import Pushed, push
@@ -95,7 +96,7 @@ class StreamReader:
             raise ObjectGone(name)
         at, size = self._places[name]
         self._copy.seek(at + start)
-        return self._copy.read((size if end is None else min(end, size)) - start)
+        return self._copy.read(min(size, SMALL if end is None else end) - start)
 
     def list(self, prefix: str = "", after: str = "", most: int | None = None) -> list[ObjectInfo]:  # noqa: ARG002 - as ObjectStore
         """Sorted by name."""

@@ -33,14 +33,16 @@ _REGION = r"BareRedirect|PermanentRedirect|AuthorizationHeaderMalformed|incorrec
 _NAME = r'object with invalid path: .*?Path "([^"\n]*)"'
 _NO_CONDITION = r"501 Not Implemented|NotImplemented"
 _BUSY = r"\b(5\d\d [A-Z][A-Za-z ]+)|SlowDown"
-_NOT_REACHED = r"error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)"
+CUT = "response body error"
+"""In the text of the library for an answer that ended too early."""
+_NOT_REACHED = r"response body error|error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)"
 _REASONS = (
     (r"dns error|failed to lookup address", "no machine of that name is known"),
     (r"UnknownIssuer|invalid peer certificate|CertificateInvalid|self.signed", "its certificate is not trusted"),
     (r"InvalidContentType|corrupt message", "it does not speak https: write its endpoint with http://"),
     (r"Connection refused", "connection refused"), (r"Network is unreachable", "no network"), (r"No route to host", "no route to host"),
     (r"operation timed out|TimedOut|kind: Timeout", "no answer"),
-    (r"[Cc]onnection reset|IncompleteMessage|connection closed", "the connection broke"),
+    (r"[Cc]onnection reset|IncompleteMessage|connection closed", "the connection broke"), (CUT, "its answer was cut"),
 )  # fmt: skip
 _STATUS = r"status code: (\d{3}[^:\n]*)"
 _LONGEST = 200

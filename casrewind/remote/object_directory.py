@@ -16,8 +16,19 @@ from ..worktree import safe_rename
 
 _FIRST = ("casrewind", "keys/")
 """Names, or their beginnings, of the objects that are written while a remote is made."""
+SMALL = 1 << 20
+"""Bytes that an object may have which is read without an end: the head and the keys have less than 200."""
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
 """What a network file system answers that cannot sync a directory. Then its server decides when a name is durable."""
+
+
+class ObjectTooLong(Exception):
+    """An object of which all is wanted is longer than SMALL. Internal."""
+
+    def __init__(self, size: int) -> None:
+        """`size` in bytes."""
+        super().__init__(size)
+        self.size = size
 
 
 class ObjectDirectory:
@@ -66,8 +77,12 @@ class ObjectDirectory:
             yield draft, held
 
     def get(self, name: str, start: int, end: int | None, *, is_whole: bool) -> bytes:  # noqa: ARG002 - that is for servers
-        """The bytes of an object, or a range of them: what there is of it."""
-        return fsio.read_file(self._path_of_object(name), None if end is None else end - start, start=start)
+        """The bytes of an object from `start` to before `end`: what there is of them. Without `end` all, if these are SMALL at most.
+        Raises ObjectTooLong."""
+        path = self._path_of_object(name)
+        if end is None and (size := os.stat(path, follow_symlinks=False).st_size) > SMALL:
+            raise ObjectTooLong(size)
+        return fsio.read_file(path, (SMALL if end is None else end) - start, start=start)
 
     def list(self, prefix: str, after: str) -> Iterator[tuple[str, int, int]]:
         """(name, size, time of its last change in ns) of each object below `prefix`, "" for all, in any order. A

@@ -1,7 +1,8 @@
 """The objects of a remote: put if absent, read, list, empty. In a bucket, in a directory, or in memory for tests.
 
-Three dangers are prevented here. A push replaces what another push wrote: it has put-if-absent, and only what a purge
-ended is replaced. A command waits forever for a server that is silent: each request has a limit. An exception of a library reaches a
+Four dangers are prevented here. A push replaces what another push wrote: it has put-if-absent, and only what a purge
+ended is replaced. A command waits forever for a server that is silent: each request has a limit. A server takes the memory of this
+machine, by an object of a terabyte or a list without end: what is taken of an answer is counted. An exception of a library reaches a
 person: each failure is a RemoteError in words, with the URL as it was typed.
 """
 
@@ -9,6 +10,7 @@ import os
 import queue
 import re
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice, pairwise
@@ -18,14 +20,14 @@ from .. import errors, heap, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ..extras import needing_extra
 from . import aws_profile
-from .bucket_errors import DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint, sends_whole_object
-from .object_directory import ObjectDirectory
+from .bucket_errors import CUT, DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint, sends_whole_object
+from .object_directory import SMALL, ObjectDirectory, ObjectTooLong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Literal
 
-    from obstore import GetResult
+    from obstore import GetResult, ObjectMeta
     from obstore.store import ObjectStore
 
 _T = TypeVar("_T")
@@ -42,6 +44,12 @@ _PAGE = 1000
 """Names in one LIST or DELETE."""
 _CHUNK = 256 << 10
 """Bytes of an answer that are taken at once, or more."""
+_MOST_NAMES = 10_000_000
+"""Names in all lists of one command. The remote of a big team has some millions. Ten are 10,000 requests, and a quarter of an hour."""
+_MOST_GROWN = 220 << 20
+"""Bytes by which the process may grow while it lists. It stays below 300 MB then. All names at once may be some 500,000."""
+_FIRST_PAUSE = 0.1
+"""Seconds before a list that was cut is asked for again. The next pause is twice as long."""
 _SILENCE = 10.0
 """Seconds without an answer where the caller has no patience."""
 _SLOWEST = 100_000
@@ -51,6 +59,7 @@ _memories: "dict[str, ObjectStore]" = {}
 """The stores of memory:// by URL, of this process."""
 
 
+_Row = tuple[str, int, int] | tuple[str, int, int, str]
 _Values = dict[str, Any]  # each store of obstore has typed dictionaries of its own for the same options
 
 
@@ -79,7 +88,7 @@ class Objects:
         heap.keep_no_large_blocks()
         self.url = url
         self.requests: dict[str, int] = {}
-        self.sent_bytes = self.received_bytes = 0
+        self.sent_bytes = self.received_bytes = self._names = self._resident = 0
         self._counting = threading.Lock()
         scheme, host, path = _split_url(url, options)
         self._place: ObjectDirectory | _Bucket
@@ -106,13 +115,17 @@ class Objects:
         self._count_request_and_bytes(PUT, 1, sent=len(data))
 
     def get(self, name: str, start: int = 0, end: int | None = None, size: int | None = None) -> bytes:
-        """The bytes of an object from `start` to before `end`: what there is of them. `size`: that of the object in a list; a range that
-        is all of it is asked for as an object. Raises ObjectGone."""
+        """The bytes of an object from `start` to before `end`: what there is of them, and never more. Without `end` all of an object of
+        at most SMALL bytes. `size`: that of the object in a list; a range that is all of it is asked for as an object. Raises ObjectGone.
+        """
         if end is not None and end <= start:
             return b""
         with self._request(GET):
             try:
                 data = self._place.get(name, start, end, is_whole=start == 0 and end in (None, size))
+            except ObjectTooLong as error:
+                what = f"the object {name} of {self.url} has {error.size:,} bytes, and {SMALL:,} at most belong there"
+                raise errors.RemoteError(what, "it is none that casrewind has written: see whose it is") from None
             except FileNotFoundError:
                 self._count_request_and_bytes(GET, 1)
                 raise ObjectGone(name) from None
@@ -121,9 +134,9 @@ class Objects:
 
     def list(self, prefix: str = "", after: str = "", most: int | None = None) -> list[ObjectInfo]:
         """The objects below `prefix`, a name up to a slash, in the order of their names. `after`: only later names. `most`: the first so
-        many; all of them, if the place does not list in order."""
+        many; all of them, if the place does not list in order. Raises RemoteError for a list that is longer than any remote's."""
         with self._request(LIST):
-            rows = (ObjectInfo(*row) for row in self._place.list(prefix.strip("/"), after) if row[0] > after)
+            rows = (ObjectInfo(*row) for row in self._counted(self._place.list(prefix.strip("/"), after)) if row[0] > after)
             found = list(islice(rows, most if isinstance(self._place, _Bucket) else None))
             if any(one > later for one, later in pairwise(found)):
                 found = sorted((*found, *rows))
@@ -137,8 +150,21 @@ class Objects:
                 self._place.delete(names[at : at + _PAGE])
             self._count_request_and_bytes(DELETE, 1)
 
+    def _counted(self, rows: "Iterable[_Row]") -> "Iterator[_Row]":
+        """The same rows. Raises RemoteError if they do not end, or fill the memory: that of this list and of those just before it."""
+        self._resident = self._resident or heap.resident_bytes()
+        for row in rows:
+            self._names += 1
+            if self._names > _MOST_NAMES or (self._names % _PAGE == 0 and heap.resident_bytes() - self._resident > _MOST_GROWN):
+                raise errors.RemoteError(
+                    f"{self.url} lists {self._names:,} objects and goes on: more than casrewind takes",
+                    "look at the bucket with its own tools; a URL for each project keeps lists short"
+                )
+            yield row
+
     def _count_request_and_bytes(self, verb: str, requests: int, *, sent: int = 0, received: int = 0) -> None:
         with self._counting:
+            self._resident = self._resident if verb == LIST else 0
             self.requests[verb] = self.requests.get(verb, 0) + requests
             self.sent_bytes += sent
             self.received_bytes += received
@@ -188,6 +214,10 @@ def _directory_error(url: str, verb: str, error: OSError) -> errors.RemoteError:
 
 class _BeyondEnd(Exception):
     """The range of a get begins where the object has ended."""
+
+
+class _Cut(Exception):
+    """A list was cut on its way."""
 
 
 class _WholeObject(Exception):
@@ -294,14 +324,34 @@ class _Bucket:
             self.gives_ranges = False
             return self.get(name, start, end, is_whole=is_whole)
         first, last = found.range
+        if end is None and last > SMALL:
+            raise ObjectTooLong(last)
         last = last if end is None else min(last, end)
-        return self._call_with_deadline(GET, last - first, _bytes_of_stream, found, start - first, last - start)
+        try:
+            return self._call_with_deadline(GET, last - first, _bytes_of_stream, found, start - first, last - start)
+        except _BeyondEnd as error:  # it was to be longer, and the library has asked for the rest
+            raise bucket_error(self._url, GET, CUT) from error
 
-    def list(self, prefix: str, after: str) -> "Iterator[tuple[str, int, int, str]]":
-        pages = self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
-        while page := self._call_with_deadline(LIST, 0, next, pages, None):
-            for row in page:
-                yield row["path"], row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000, row["e_tag"] or ""
+    def list(self, prefix: str, after: str) -> "Iterator[_Row]":
+        pages, last, pause, began = self._pages(prefix, after), after, _FIRST_PAUSE, time.monotonic()
+        while True:
+            try:
+                page = self._call_with_deadline(LIST, 0, next, pages, None)
+            except _Cut as error:  # what other requests do, the library does not for the bytes of a list
+                if time.monotonic() + pause > began + self._patience:
+                    raise bucket_error(self._url, LIST, CUT) from error
+                time.sleep(pause)
+                pages, pause = self._pages(prefix, last), 2 * pause
+                continue
+            for row in page or ():
+                last = row["path"]
+                yield last, row["size"], int(row["last_modified"].timestamp() * 1_000_000) * 1000, row["e_tag"] or ""
+            if not page:
+                return
+            pause, began = _FIRST_PAUSE, time.monotonic()
+
+    def _pages(self, prefix: str, after: str) -> "Iterator[Sequence[ObjectMeta]]":
+        return self._library.list(self._store, prefix or None, offset=after or None, chunk_size=_PAGE)
 
     def delete(self, names: Sequence[str]) -> None:
         try:
@@ -331,6 +381,8 @@ class _Bucket:
                 raise
             if verb == GET and beyond_end(str(error)):
                 raise _BeyondEnd from error
+            if verb == LIST and CUT in str(error):
+                raise _Cut from error
             if verb == GET and sends_whole_object(str(error)):
                 raise _WholeObject from error
             raise bucket_error(self._url, verb, str(error)) from error

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape
 
 _PAGE = 1000
+_MORE = bytes(1 << 20)
 _TIME = "2026-11-24T10:00:00.000Z"
 
 
@@ -29,8 +30,9 @@ class OddS3Server:
     `look_then_put`: an object is looked for, and written a moment later: two puts at the same time both say that they made it.
     `stores_half`: of each object. `whole_for_ranges`: a range is answered with 200 and all bytes.
     `cut_bodies`: so many bodies of objects end in the middle. `cut_lists`: so many lists do.
-    `lists`: "" as it is, "nothing", "forever" with names that go on, "again" the same page for ever.
-    `claims`: the length that an object is said to have in the answer to a GET, 0 = its own. `more`: bytes behind a body, chunked.
+    `lists`: "" as it is, "nothing"; and without end: "pieces" of one chain, "chains" of a piece each, "again" the same page.
+    `claims`: the length that an object is said to have in the answer to a GET, 0 = its own. `more`: so many bytes come behind a body, and
+    belong to it by its length.
     """
 
     def __init__(self, **switches):
@@ -78,9 +80,13 @@ class OddS3Server:
         """(key, size) of what a list has to have, in order."""
         if self.lists == "nothing":
             return []
-        if self.lists in ("forever", "again"):
-            numbers = count(int(after[-10:]) + 1 if after[-10:].isdigit() and self.lists == "forever" else 1)
-            return ((f"{prefix or 'shop/'}{'f' * 32}/{number:010}-{number:010}", 300) for number in numbers)
+        if self.lists:
+            at = re.search(r"f0+([0-9]+)/" if self.lists == "chains" else r"-([0-9]{10})$", after)
+            numbers = count(int(at[1]) + 1 if at and self.lists != "again" else 1)
+            if self.lists == "chains":
+                return ((f"shop/f{number:031}/0000000001-0000000001", 300) for number in numbers)
+            below = prefix if prefix.count("/") > 1 else f"shop/{'f' * 32}/"
+            return ((f"{below}{number:010}-{number:010}", 300) for number in numbers)
         with self.lock:
             found = {key.removeprefix(f"{bucket}/"): len(data) for key, data in self.objects.items() if key.startswith(f"{bucket}/{prefix}")}
         return sorted((key, size) for key, size in found.items() if key > after)
@@ -151,23 +157,17 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for header in headers:
             self.send_header(*header)
-        if is_object and odd.more:
-            self.send_header("transfer-encoding", "chunked")
-        else:
-            self.send_header("content-length", str(odd.claims if is_object and odd.claims else len(body)))
+        self.send_header("content-length", str((odd.claims or len(body) + odd.more) if is_object else len(body)))
         self.end_headers()
         if self.command == "HEAD":
             return
         try:
-            if is_object and odd.more:
-                for chunk in (body, *(b"\0" * (1 << 20) for _ in range(odd.more >> 20))):
-                    self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
-                self.wfile.write(b"0\r\n\r\n")
-            else:
-                self.wfile.write(body[: len(body) // 2] if is_cut else body)
+            self.wfile.write(body[: len(body) // 2] if is_cut else body)
+            for _ in range(odd.more >> 20 if is_object else 0):
+                self.wfile.write(_MORE)
         except OSError:
             self.close_connection = True  # whoever asked has seen enough
-        if is_cut or (is_object and odd.claims):
+        if is_cut or (is_object and (odd.claims or odd.more)):
             self.close_connection = True
 
     def log_message(self, *_):
