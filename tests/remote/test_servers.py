@@ -1,12 +1,17 @@
 """What is said before a store's first push to a server, and what the servers that are taken hold."""
 
+import os
+
 import pytest
 
 from casrewind import errors
+from casrewind.remote.objects import Objects
 from casrewind.remote.probe import HIDES, NO_RANGES, REPLACES
 from support.command_in_process import InProcess
 from support.machines import KEY, Machine
 from support.odd_s3_server import OddS3Server
+from support.other_s3_servers import rclone, s3rver
+from support.two_pushers import TwoPushers
 
 pytest.importorskip("obstore")
 
@@ -27,6 +32,22 @@ def machine(tmp_path, server):
     made.save({"a": b"1"})
     server.asked.clear()
     return made
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch, s3):
+    """{kind of server that is taken: a function that gives an empty place on it}."""
+
+    def use(server, url):
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        return url
+
+    with OddS3Server() as small:
+        yield {
+            "moto": lambda: use(s3, s3.bucket()), "file": lambda: f"file://{tmp_path}/bucket{len(os.listdir(tmp_path))}",
+            "small": lambda: use(small, f"{small.url}-{len(small.objects)}"),
+        }  # fmt: skip
 
 
 def refusal(machine, **options):
@@ -63,6 +84,26 @@ def test_each_rule_that_a_server_breaks_is_named_and_nothing_is_sent(machine, se
     assert server.objects == before, "the head has the bytes that it had, and there is no other object"
     vars(server).update({name: "" if name == "lists" else False for name in switches})
     assert machine.push().checkpoints == 1
+
+
+@pytest.mark.parametrize("switches, said", [
+    ({"cut_bodies": 10**9}, "{url} cannot be reached: its answer was cut"),
+    ({"cut_lists": 10**9}, "{url} cannot be reached: its answer was cut"),
+    ({"claims": 1 << 40}, "the object casrewind of {url} has 1,099,511,627,776 bytes, and 1,048,576 at most belong there;"
+     " it is none that casrewind has written: see whose it is"),
+    ({"lists": "pieces"}, "nothing was pushed: the server of {url} " + HIDES + f"; {ANEW}"),
+], ids=["bodies", "list", "claim", "endless"])  # fmt: skip
+def test_a_server_that_cannot_be_looked_at_gets_nothing(machine, server, monkeypatch, switches, said):
+    opened = machine.remote
+    monkeypatch.setattr(machine, "remote", lambda workspace: _impatient(opened(workspace)))
+    vars(server).update(switches)
+    before = dict(server.objects)
+    assert refusal(machine) == said.format(url=server.url)
+    assert server.objects == before
+
+
+def _impatient(remote):
+    return remote._replace(objects=Objects(remote.config.url, patience=0.3))
 
 
 def test_a_server_that_knows_no_condition_is_named(machine, server):
@@ -112,6 +153,7 @@ def test_a_hook_pushes_nothing_either_and_status_says_why(machine, server):
         store = ("--store", workspace._context.store.path)
     command(*store, "push", "--auto", code=0)
     assert REPLACES in command(*store, "status", code=0).out
+    assert f"casrewind: nothing was pushed: the server of {server.url} {REPLACES}; {ANEW}\n" == command(*store, "push", code=17).err
     assert server.objects == before
 
 
@@ -130,6 +172,14 @@ def test_a_reader_of_such_a_server_reads_all_the_same(tmp_path, machine, server)
     assert NO_RANGES in refusal(laptop)
 
 
+def test_a_small_piece_is_asked_for_as_an_object_and_not_as_a_range(tmp_path, machine, server):
+    machine.push()
+    laptop = Machine.with_remote(tmp_path / "two", server.url, "laptop")
+    server.asked.clear()
+    laptop.pull()
+    assert [status for method, _, status in server.asked if method == "GET"] == [200]
+
+
 def test_another_place_is_asked_and_a_new_chain_at_the_same_place_is_not(tmp_path, machine, server, monkeypatch):
     machine.push()
     server.asked.clear()
@@ -143,3 +193,42 @@ def test_another_place_is_asked_and_a_new_chain_at_the_same_place_is_not(tmp_pat
         assert second.objects == server.objects
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
     assert machine.push().checkpoints == 1
+
+
+@pytest.mark.parametrize("start, said", [(s3rver, REPLACES), (rclone, f"{REPLACES}; it {NO_RANGES}")], ids=["s3rver", "rclone"])
+def test_what_is_said_to_servers_of_others(tmp_path, monkeypatch, start, said):
+    """s3rver 3.7.1 and rclone 1.75.2."""
+    with start(tmp_path / "served") as server:
+        for name, value in server.variables.items():
+            monkeypatch.setenv(name, value)
+        machine = Machine.with_remote(tmp_path / "one", server.url)
+        machine.save({"a": b"1"})
+        head = (tmp_path / "served/team/shop").glob("casrewind*")
+        before = {path.name: path.read_bytes() for path in head if path.is_file()}
+        assert refusal(machine) == f"nothing was pushed: the server of {server.url} {said}; {ANEW}"
+        assert {path.name for path in (tmp_path / "served/team/shop").iterdir() if path.is_file()} == before.keys()
+
+
+def assert_nothing_is_lost(place, url, pushers):
+    """Two copies push at the same moment: one goes on with the chain, the other begins one, and both checkpoints can be cloned."""
+    raced = pushers.race(place, url)
+    assert sorted(len(one.notes) for one in raced) == [0, 1] and not any(one.error for one in raced), raced
+    for number, one in enumerate(raced):
+        clone = one.machine.clone_to(place / f"clone{number}", reference=one.point)
+        assert not clone.cloned.problems and clone.tree(one.point) == one.machine.tree(one.point)
+
+
+@pytest.mark.parametrize("kind", ["moto", "file", "small"])
+@pytest.mark.parametrize("rounds", [10, pytest.param(200, marks=pytest.mark.long)])
+def test_two_copies_that_push_at_the_same_moment_lose_nothing(tmp_path, places, kind, rounds):
+    url = places[kind]()  # its variables are those of the two processes
+    with TwoPushers() as pushers:
+        for number in range(rounds):
+            assert_nothing_is_lost(tmp_path / f"{number}", url if not number else places[kind](), pushers)
+
+
+def test_a_server_that_looks_and_then_puts_is_not_seen_by_the_first_push(tmp_path, server):
+    server.look_then_put = True
+    with TwoPushers() as pushers:
+        raced = pushers.race(tmp_path, server.url)
+    assert [one.notes for one in raced] == [(), ()] and not any(one.error for one in raced), "both believe that they have the number"
