@@ -35,6 +35,7 @@ _NO_CONDITION = r"501 Not Implemented|NotImplemented"
 _BUSY = r"\b(5\d\d [A-Z][A-Za-z ]+)|SlowDown"
 CUT = "response body error"
 """In the text of the library for an answer that ended too early."""
+_NO_RANGE = r"non-partial response|Content-Range header (?:not|contained)|parse .*CONTENT_RANGE|Requested \d+\.\.\d+, got"
 _NOT_REACHED = r"response body error|error sending request|tcp connect|dns error|HttpError|connection (?:closed|reset)"
 _REASONS = (
     (r"dns error|failed to lookup address", "no machine of that name is known"),
@@ -94,9 +95,9 @@ def beyond_end(text: str) -> bool:
     return re.search(r"Invalid ?[Rr]ange|416 ", text) is not None
 
 
-def sends_whole_object(text: str) -> bool:
-    """True if the answer to a range was 200, as if it were the whole object."""
-    return "non-partial response when range requested" in text
+def knows_no_range(text: str) -> bool:
+    """True if the answer to a range was that to a whole object, or does not say which range it is."""
+    return re.search(_NO_RANGE, text) is not None
 
 
 def credentials_hint(scheme: str) -> str:

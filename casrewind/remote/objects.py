@@ -20,7 +20,7 @@ from .. import errors, heap, messages
 from .._typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from ..extras import needing_extra
 from . import aws_profile
-from .bucket_errors import CUT, DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint, sends_whole_object
+from .bucket_errors import CUT, DELETE, GET, LIST, PUT, beyond_end, bucket_error, credentials_hint, knows_no_range
 from .object_directory import SMALL, ObjectDirectory, ObjectTooLong
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Objects:
 
     @property
     def gives_ranges(self) -> bool:
-        """False once the answer to a range was 200, as if it were the whole object."""
+        """False once the answer to a range was that to a whole object."""
         return self._place.gives_ranges
 
     def put_new(self, name: str, data: bytes) -> bool:
@@ -220,8 +220,8 @@ class _Cut(Exception):
     """A list was cut on its way."""
 
 
-class _WholeObject(Exception):
-    """The answer to a range is 200, as if it were the whole object. Some servers send only the range all the same."""
+class _NoRange(Exception):
+    """The answer to a range is that to a whole object, or does not say which range it is. Some servers send the range all the same."""
 
 
 class _Bucket:
@@ -320,7 +320,7 @@ class _Bucket:
             found = self._call_with_deadline(GET, 0, self._library.get, self._store, name, options=wanted)
         except _BeyondEnd:
             return b""
-        except _WholeObject:
+        except _NoRange:
             self.gives_ranges = False
             return self.get(name, start, end, is_whole=is_whole)
         first, last = found.range
@@ -383,8 +383,8 @@ class _Bucket:
                 raise _BeyondEnd from error
             if verb == LIST and CUT in str(error):
                 raise _Cut from error
-            if verb == GET and sends_whole_object(str(error)):
-                raise _WholeObject from error
+            if verb == GET and knows_no_range(str(error)):
+                raise _NoRange from error
             raise bucket_error(self._url, verb, str(error)) from error
 
 

@@ -23,7 +23,7 @@ _NEAR = 100
 REPLACES = "replaces an object that it was asked not to replace, so that machines would overwrite what others pushed"
 HIDES = "does not list an object that is there, so that nobody would find what was pushed"
 OTHER_BYTES = "gives back other bytes for a part of an object than for all of it"
-NO_RANGES = "answers 200 and not 206 where a part of an object is asked for, so that each part costs a reader all of it"
+NO_RANGES = "does not give the part of an object that is asked for, so that each part costs a reader all of it"
 
 
 def require(remote: Remote) -> None:

@@ -58,7 +58,7 @@ class ObjectStore(Protocol):
 
     @property
     def gives_ranges(self) -> bool:
-        """False once the answer to a range was 200, as if it were the whole object."""
+        """False once the answer to a range was that to a whole object."""
 
     def put_new(self, name: str, data: bytes) -> bool:
         """False: the object is there already."""

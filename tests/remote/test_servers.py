@@ -73,8 +73,8 @@ def test_the_first_push_of_a_store_asks_four_times_and_makes_no_object(machine, 
 @pytest.mark.parametrize("switches, said", [
     ({"ignores_conditions": True}, REPLACES),
     ({"lists": "nothing"}, HIDES),
-    ({"whole_for_ranges": True}, NO_RANGES),
-    ({"ignores_conditions": True, "lists": "nothing", "whole_for_ranges": True}, f"{REPLACES}; it {HIDES}; it {NO_RANGES}"),
+    *(({"ranges": ranges}, NO_RANGES) for ranges in ("whole", "another", "unsaid", "cut")),
+    ({"ignores_conditions": True, "lists": "nothing", "ranges": "whole"}, f"{REPLACES}; it {HIDES}; it {NO_RANGES}"),
 ])  # fmt: skip
 def test_each_rule_that_a_server_breaks_is_named_and_nothing_is_sent(machine, server, switches, said):
     vars(server).update(switches)
@@ -82,7 +82,7 @@ def test_each_rule_that_a_server_breaks_is_named_and_nothing_is_sent(machine, se
     for _ in range(2):
         assert refusal(machine) == f"nothing was pushed: the server of {server.url} {said}; {ANEW}"
     assert server.objects == before, "the head has the bytes that it had, and there is no other object"
-    vars(server).update({name: "" if name == "lists" else False for name in switches})
+    vars(server).update({name: "" if name in ("lists", "ranges") else False for name in switches})
     assert machine.push().checkpoints == 1
 
 
@@ -103,7 +103,7 @@ def test_a_server_that_cannot_be_looked_at_gets_nothing(machine, server, monkeyp
 
 
 def _impatient(remote):
-    return remote._replace(objects=Objects(remote.config.url, patience=0.3))
+    return remote._replace(objects=Objects(remote.config.url, patience=2.0))
 
 
 def test_a_server_that_knows_no_condition_is_named(machine, server):
@@ -157,11 +157,12 @@ def test_a_hook_pushes_nothing_either_and_status_says_why(machine, server):
     assert server.objects == before
 
 
-def test_a_reader_of_such_a_server_reads_all_the_same(tmp_path, machine, server):
+@pytest.mark.parametrize("ranges", ["whole", "another", "unsaid", "cut"])
+def test_a_reader_of_such_a_server_reads_all_the_same(tmp_path, machine, server, ranges):
     """A gateway in front of a bucket may send whole objects. Who only reads asks no question, and cuts them."""
     machine.save({"b": bytes(range(256)) * 3000, "c": b"3"})
     machine.push()
-    server.ignores_conditions = server.whole_for_ranges = True
+    server.ignores_conditions, server.ranges = True, ranges
     laptop = Machine.with_remote(tmp_path / "two", server.url, "laptop")
     server.asked.clear()
     assert laptop.pull().checkpoints == {"sandbox-4": 2}

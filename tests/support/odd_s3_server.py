@@ -28,7 +28,8 @@ class OddS3Server:
 
     `ignores_conditions`: a put replaces, whatever If-None-Match says. `refuses_conditions`: such a put is answered with 501.
     `look_then_put`: an object is looked for, and written a moment later: two puts at the same time both say that they made it.
-    `stores_half`: of each object. `whole_for_ranges`: a range is answered with 200 and all bytes.
+    `stores_half`: of each object. `ranges`: "" as it is; a range is answered "whole" (200 and all bytes),
+    as "another" (206 and all bytes), "unsaid" (206, and nobody says which), or "cut" as rclone does (200, and the right bytes).
     `cut_bodies`: so many bodies of objects end in the middle. `cut_lists`: so many lists do.
     `lists`: "" as it is, "nothing"; and without end: "pieces" of one chain, "chains" of a piece each, "again" the same page.
     `claims`: the length that an object is said to have in the answer to a GET, 0 = its own. `more`: so many bytes come behind a body, and
@@ -36,9 +37,9 @@ class OddS3Server:
     """
 
     def __init__(self, **switches):
-        self.ignores_conditions = self.refuses_conditions = self.look_then_put = self.stores_half = self.whole_for_ranges = False
+        self.ignores_conditions = self.refuses_conditions = self.look_then_put = self.stores_half = False
         self.cut_bodies = self.cut_lists = self.claims = self.more = 0
-        self.lists = ""
+        self.lists = self.ranges = ""
         for name, value in switches.items():
             assert hasattr(self, name), name
             setattr(self, name, value)
@@ -117,14 +118,17 @@ class _Handler(BaseHTTPRequestHandler):
             return
         headers = [("etag", _etag(data)), ("last-modified", formatdate(usegmt=True)), ("accept-ranges", "bytes")]
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("range") or "")
-        if wanted is None or self.odd.whole_for_ranges:
+        if wanted is None or self.odd.ranges == "whole":
             self._answer(200, data, headers)
             return
         start, end = int(wanted[1]), min(int(wanted[2] or len(data)), len(data) - 1) + 1
         if start >= len(data):
             self._answer(416, b"<Error><Code>InvalidRange</Code></Error>")
             return
-        self._answer(206, data[start:end], [*headers, ("content-range", f"bytes {start}-{end - 1}/{self.odd.claims or len(data)}")])
+        if self.odd.ranges == "another":
+            start, end = 0, len(data)
+        told = [] if self.odd.ranges == "unsaid" else [("content-range", f"bytes {start}-{end - 1}/{self.odd.claims or len(data)}")]
+        self._answer(200 if self.odd.ranges == "cut" else 206, data[start:end], [*headers, *told])
 
     def _list(self, bucket):
         asked = {name: values[0] for name, values in parse_qs(urlsplit(self.path).query, keep_blank_values=True).items()}
