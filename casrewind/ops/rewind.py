@@ -254,9 +254,7 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
                 made = enumerated([f"{printable(there)}: {chat.resume}" for there, chat in zip(directories, chats, strict=False)])
                 kind = errors.StoreFull if isinstance(error, errors.StoreFull) else errors.AgentError
                 raise kind(f"{printable(directory)}: {error.problem}; forked: {made}", error.hint) from error
-    return Forks(
-        conversation.client.name, conversation.session, tuple(chats), cut is None, taken, notes, dry_run=dry_run
-    )
+    return Forks(conversation.client.name, conversation.session, tuple(chats), cut is None, taken, notes, dry_run=dry_run)
 
 
 def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, point: Checkpoint, directory: str) -> Chat:
@@ -482,12 +480,10 @@ def _write_new_session(context: Context, conversation: Conversation, mode: str, 
     return _chat_result(conversation, mode, session, path, None)
 
 
-def _write_session_file(
-    conversation: Conversation, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]
-) -> str:
+def _write_session_file(conversation: Conversation, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
     """Write a session that is not there yet. The one door for session files: no setting of an earlier session passes it."""
-    client = conversation.client
-    return client.write_fork(conversation.path, session, carried(data, client.carried_lines()), path, root, environ)
+    data = carried(data, conversation.client.carried_lines())
+    return conversation.client.write_fork(conversation.path, session, data, path, root, environ)
 
 
 def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) -> Chat:

@@ -216,7 +216,7 @@ class _BeyondEnd(Exception):
     """The range of a get begins where the object has ended."""
 
 
-class _Cut(Exception):
+class _AnswerCut(Exception):
     """A list was cut on its way."""
 
 
@@ -337,7 +337,7 @@ class _Bucket:
         while True:
             try:
                 page = self._call_with_deadline(LIST, 0, next, pages, None)
-            except _Cut as error:  # what other requests do, the library does not for the bytes of a list
+            except _AnswerCut as error:  # what other requests do, the library does not for the bytes of a list
                 if time.monotonic() + pause > began + self._patience:
                     raise bucket_error(self._url, LIST, CUT) from error
                 time.sleep(pause)
@@ -382,7 +382,7 @@ class _Bucket:
             if verb == GET and beyond_end(str(error)):
                 raise _BeyondEnd from error
             if verb == LIST and CUT in str(error):
-                raise _Cut from error
+                raise _AnswerCut from error
             if verb == GET and knows_no_range(str(error)):
                 raise _NoRange from error
             raise bucket_error(self._url, verb, str(error)) from error

@@ -7,14 +7,13 @@ pushed. None of them says so.
 Only what is there already is put again, byte for byte, so that a server which replaces it has the same bytes afterwards.
 """
 
-import os
 
 from .. import errors
 from .bucket_errors import OTHER_SERVER
 from .connect import HEAD
 from .objects import ObjectGone
-from .remote_config import Remote
-from .seal import check_head
+from .remote_config import Remote, identity_of
+from .seal import identity_of_head, open_head
 
 _BEFORE = HEAD[:-1] + chr(ord(HEAD[-1]) - 1) + "~"
 """A name that comes before the head, and behind almost all other names that do."""
@@ -49,7 +48,10 @@ def _broken_rules(remote: Remote) -> list[str]:
             f"nothing was pushed: the remote at {url} is gone, or was never there: it has no object {HEAD}",
             "check the URL; if it is right, casrewind remote remove, then casrewind remote add URL, make it anew"
         ) from None
-    if check_head(remote.keys, head, url).hex() != os.path.basename(remote.files.directory):
+    is_ours = identity_of_head(head, url) == identity_of(remote.files.directory)
+    if is_ours:
+        open_head(remote.keys, head, url)
+    else:
         raise errors.RemoteError(
             f"nothing was pushed: another remote is at {url} than the one that was added",
             "casrewind remote remove, then casrewind remote add URL, takes the one that is there"
