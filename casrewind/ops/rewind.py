@@ -428,7 +428,8 @@ def _write_and_record(
     session_files.refuse_unsafe_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _client_has_session(conversation):
         _write_earlier_files_of_session(context, conversation)
-        return _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
+        chat = _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
+        return chat._replace(resume=conversation.client.resume_moved_command(chat.session))
     chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
@@ -445,7 +446,7 @@ def _write_and_record(
             safety=restored.safety if restored is not None and restored.safety else rewinds.CHAT_ONLY,
         )
     )
-    return chat
+    return chat._replace(resume=conversation.client.resume_moved_command(chat.session)) if is_foreign else chat
 
 
 def _write_fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:

@@ -113,7 +113,8 @@ def test_the_session_is_written_where_the_client_looks_for_it(agent, sent, here)
         chat = hand_over(here, point)
     finally:
         os.umask(umask)
-    assert (chat.session, chat.mode, chat.resume) == (there.id, "handed_over", known_clients.CONVERSATIONS[agent].resume.format(there.id))
+    known = known_clients.CONVERSATIONS[agent]
+    assert (chat.session, chat.mode, chat.resume) == (there.id, "handed_over", (known.resume_there or known.resume).format(there.id))
     assert chat.path == expected_place(agent, there.id, here)
     assert os.stat(chat.path).st_mode & 0o7777 == 0o600 and os.stat(os.path.dirname(chat.path)).st_mode & 0o7777 == 0o700
     says_root = known_clients.CONVERSATIONS[agent].says_root
@@ -277,8 +278,8 @@ def test_a_clone_of_a_save_by_hand_has_the_conversation_before_it(conversations,
     found = here.json("clone", url, str(tmp_path / "work"), **key)
     directory = session.path.relative_to(there.home).parent
     assert (tmp_path / "work" / "f").read_bytes() == b"by hand" and found["problems"] == []
-    assert found["resume"] == (f"codex resume {session.id}" if conversations else None)
     made, wanted = Path(here.home) / directory, {name: travelling(codex.CLIENT, data) for name, data in wanted.items()}
+    assert found["resume"] == (f"codex resume -C . {session.id}" if conversations else None)
     assert ({path.name: path.read_bytes() for path in made.iterdir()} if made.exists() else {}) == (wanted if conversations else {})
 
 

@@ -168,7 +168,7 @@ def test_codex_goes_on_in_a_session_that_was_rewound_in_it(tmp_path_factory):
     shutil.rmtree(first.home)
     second = CodexClient(tmp_path_factory.mktemp("x"))
     found = second.casrewind.json("clone", url, str(second.home / "work"), CASREWIND_REMOTE_KEY=KEY)
-    assert found["resume"] == f"codex resume {session}"
+    assert found["resume"] == f"codex resume -C . {session}"
     second.say("and on", session)
     assert second.model.requests[-1].told == [
         "user: first of three", "assistant: OK.", "user: instead", "assistant: OK.", "user: and on",
