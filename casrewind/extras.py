@@ -21,6 +21,12 @@ def needing_extra() -> Iterator[None]:
         raise errors.RemoteError(f"a library of casrewind[remote] cannot be loaded: {error}", f"{INSTALL} --reinstall") from error
 
 
+def refuse_without_libraries() -> None:
+    """Raise RemoteError if a library is not there: before a person is asked for anything. Imports none of them."""
+    if not are_libraries_installed():
+        raise errors.RemoteError(MISSING, INSTALL)
+
+
 def are_libraries_installed() -> bool:
     """True if the libraries are there. Imports none of them."""
     from importlib.util import find_spec

@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..extras import refuse_without_libraries
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -67,12 +68,14 @@ def clone(
     of that machine. Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference,
     StoreFull. Then there is no new project.
     """
+    refuse_without_libraries()
     restore_to.refuse_unless_empty(directory, "clone")
+    given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     objects = Objects(wanted.url, wanted.options)
     head = read_head(objects)
     if head is None:
         raise errors.RemoteError(f"there is no casrewind remote at {wanted.url}", "check the URL; casrewind remote add URL makes one")
-    master, _ = find_key(objects, head, configs.key_from(environ, file=key_file, command=wanted.key_command), ask)
+    master, _ = find_key(objects, head, given, ask)
     identity = check_head(master, head, wanted.url)
     remote = Remote(wanted, objects, Keys(master, identity), _ReadOnlyState())
     found, point = _choose_checkpoint(remote, reference)

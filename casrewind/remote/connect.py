@@ -1,7 +1,8 @@
 """Give a project a remote, and find the key of one.
 
-The danger prevented here: a second key for a remote that has one. What is there is read first, and the first object of a
-new remote is put only if it is absent.
+Two dangers are prevented here. A second key for a remote that has one: what is there is read first, and the first object of a
+new remote is put only if it is absent. And a new remote that nobody wanted, because a URL or a key went missing on its way: without
+a terminal only a key, or the word --new, makes one. Nobody else could read what is pushed there.
 """
 
 import os
@@ -11,25 +12,32 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
+from ..extras import refuse_without_libraries
 from ..store.store import Store
 from . import remote_config as configs
 from .objects import ObjectGone, Objects
+from .piece_names import all_pieces_of
 from .remote_config import ObjectStore, RemoteConfig
 from .seal import Unsealed, check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
 
 HEAD = "casrewind"
 """The name of the object that says what a remote is."""
 KEYS = "keys/"
+SHORTEST = 12
+"""Characters of a passphrase: whoever reads the bucket has what it opens, and can try as many short ones as they like."""
+_COUNTED = 1000
 AskPassphrase = Callable[[bool], str]
 """Asks a person for a passphrase; the argument: it is a new one. Returns "" for none. Raises UsageError without a terminal."""
 
 
 class Added(NamedTuple):
-    """The result of `add`: whether the remote is new, whether a passphrase opened it or will, and its directory in the store."""
+    """The result of `add`: whether the remote is new, whether a passphrase opened it or will, its directory in the store, and how many
+    chains of machines it has by their names: None = not known, because the list was refused or is longer than one page."""
 
     is_new: bool
     has_passphrase: bool
     directory: str
+    machines: int | None = None
 
 
 def machine_name() -> str:
@@ -63,11 +71,16 @@ def find_key(objects: Objects, head: bytes, given: bytes | None, ask: AskPassphr
     )
 
 
-def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_file: str = "", ask: AskPassphrase | None = None) -> Added:
-    """Give a store a remote, and make the remote if it is new. `ask` asks for a passphrase; without it there is none.
+def add(
+    store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_file: str = "", new: bool = False,
+    ask: AskPassphrase | None = None,
+) -> Added:  # fmt: skip
+    """Give a store a remote, and make the remote if it is new. `ask` asks for a passphrase. Without it there is none, and only a key,
+    or `new`, makes a remote. With `new` the remote must not be there.
 
-    Raises RemoteError, UsageError (the store has a remote). Then nothing is changed in the store.
+    Raises RemoteError, UsageError (the store has a remote; there is no key). Then nothing is changed in the store.
     """
+    refuse_without_libraries()
     found = configs.find(store)
     if found is not None:
         raise errors.UsageError(f"this project has the remote {found[1].url} already", "casrewind remote remove forgets it here")
@@ -75,6 +88,10 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
     given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     head, has_passphrase = read_head(objects), False
     if head is None:
+        if given is None and ask is None and not new:
+            raise errors.UsageError(
+                f"there is no remote at {wanted.url} yet", "--new makes one with a new key, --key-file FILE one with the key in FILE"
+            )
         master, identity = given or new_master(), os.urandom(16)
         passphrase = ask(True) if given is None and ask is not None else ""
         if passphrase:
@@ -84,12 +101,21 @@ def add(store: Store, wanted: RemoteConfig, environ: Mapping[str, str], *, key_f
         is_new = objects.put_new(HEAD, head)
         if not is_new:
             raise errors.RemoteError(f"another machine has just made the remote {wanted.url}", "add it again, with that machine's key")
+    elif new:
+        raise errors.UsageError(f"{wanted.url} is a remote already", "leave --new out to join it")
     else:
         is_new = False
         master, has_passphrase = find_key(objects, head, given, ask)
         identity = check_head(master, head, wanted.url)
     directory = configs.write(store, identity, wanted, None if wanted.key_command else master, head)
-    return Added(is_new, has_passphrase, directory)
+    return Added(is_new, has_passphrase, directory, 0 if is_new else _count_chains(objects))
+
+
+def _count_chains(objects: Objects) -> int | None:
+    with suppress(errors.RemoteError):
+        listed = objects.list(most=_COUNTED)
+        return len(all_pieces_of(listed)) if len(listed) < _COUNTED else None
+    return None
 
 
 def add_passphrase(directory: str, config: RemoteConfig, master: bytes, passphrase: str) -> None:
@@ -98,4 +124,12 @@ def add_passphrase(directory: str, config: RemoteConfig, master: bytes, passphra
 
 
 def _store_locked_key(objects: ObjectStore, master: bytes, passphrase: str, identity: bytes) -> None:
+    refuse_short_passphrase(passphrase)
     objects.put_new(KEYS + os.urandom(8).hex(), lock_key(master, passphrase, identity))
+
+
+def refuse_short_passphrase(passphrase: str) -> None:
+    """Raise UsageError for a passphrase that a reader of the remote would find."""
+    if len(passphrase) < SHORTEST:
+        why = "whoever can read the remote can try as many as they like"
+        raise errors.UsageError(f"a passphrase has at least {SHORTEST} characters: {why}", "nothing was changed; take four or five words")

@@ -9,6 +9,8 @@ another project, and a project's settings can set variables, too.
 
 import json
 import os
+import shlex
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -158,18 +160,33 @@ def key_of(text: str, where: str) -> bytes:
 
 
 def key_from(environ: Mapping[str, str], *, file: str = "", command: str = "") -> bytes | None:
-    """The key in a file, from a command or in the variable, in this order; None if none of them is given. Raises RemoteError."""
+    """The key in a file, from a command or in the variable, in this order; None if none of them is given. A variable without a text is
+    an error: a secret that did not arrive must not make a new key. Raises RemoteError."""
     if file:
-        try:
-            return key_of(fsio.read_file(file, 4096).decode("ascii", "replace"), printable(file))
-        except OSError as error:
-            raise errors.RemoteError(f"cannot read the key file {printable(file)}: {reason_of(error)}") from error
+        return _key_in_file(file)
     if command:
         done = subprocess.run(command, shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)  # noqa: S602 - the user's own
         if done.returncode != 0:
             raise errors.RemoteError(f"the command that prints the key failed with exit code {done.returncode}", f"run it: {command}")
         return key_of(done.stdout.decode("ascii", "replace"), f"the output of {command!r}")
-    return key_of(environ[VARIABLE], VARIABLE) if environ.get(VARIABLE) else None
+    if VARIABLE not in environ:
+        return None
+    if not environ[VARIABLE].strip():
+        raise errors.RemoteError(f"{VARIABLE} is empty", "a CI gives no secrets to a fork; put the key into it, or unset it")
+    return key_of(environ[VARIABLE], VARIABLE)
+
+
+def _key_in_file(file: str) -> bytes:
+    """The key in a file of the user's. Raises RemoteError, also if others can read it."""
+    try:
+        with fsio.closing(fsio.open_regular(file)) as fd:
+            mode, data = stat.S_IMODE(os.fstat(fd).st_mode), fsio.read_fd(fd, 4096)
+    except OSError as error:
+        raise errors.RemoteError(f"cannot read the key file {printable(file)}: {reason_of(error)}") from error
+    if mode & 0o077:
+        hint = f"chmod 600 {shlex.quote(file)}; where that has no effect, give --key-command {shlex.quote(f'cat {shlex.quote(file)}')}"
+        raise errors.RemoteError(f"others can read the key file {printable(file)} (mode {mode:o})", printable(hint))
+    return key_of(data.decode("ascii", "replace"), printable(file))
 
 
 def key(directory: str, config: RemoteConfig, environ: Mapping[str, str] = {}) -> bytes:

@@ -54,7 +54,7 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
     machine = At(tmp_path, "one")
     assert machine("remote", code=0).out == "this project has no remote: casrewind remote add URL gives it one\n"
     said = machine("remote", "add", url, "--machine", "sandbox-4", code=0).out.splitlines()
-    assert said[0] == f"remote {url} added; this machine is sandbox-4 there"
+    assert said[0] == f"made the remote {url}; this machine is sandbox-4 there"
     assert said[1] == "  a push sends files, prompts and conversations, encrypted"
     assert re.fullmatch(r"  its key is in .*/remotes/[0-9a-f]{32}/key", said[2])
     assert said[3:] == ["  keep the key elsewhere, too: casrewind remote key --show", "  without it nobody can read what was pushed"]
@@ -62,7 +62,8 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
     again = machine("remote", "add", url, code=64)
     assert again.err == f"casrewind: this project has the remote {url} already; casrewind remote remove forgets it here\n"
     two = At(tmp_path, "two")
-    assert "keep the key" not in two("remote", "add", url, "--machine", "laptop", "--no-conversations", code=0).out
+    joined = two("remote", "add", url, "--machine", "laptop", "--no-conversations", code=0).out
+    assert joined.startswith(f"joined the remote {url} (no machine has pushed); this machine is laptop there\n") and "keep the key" not in joined
     nothing = dict.fromkeys(("since", "pushed_at", "failed_at", "problem", "verified_at"))
     assert two.json("remote") == {"url": url, "machine": "laptop", "not_pushed": 0, **nothing, "pushes": "off", "damage": 0}
 
@@ -142,6 +143,7 @@ def test_the_key_is_shown_on_a_terminal_only_and_found_in_every_place(sandbox, t
     )
     assert "casrewind remote key --show prints it" in sandbox("remote", "key", code=0).out
     (tmp_path / "key").write_text(KEY + "\n")
+    (tmp_path / "key").chmod(0o600)
     by_file, by_command = At(tmp_path, "file"), At(tmp_path, "command")
     for machine in (by_file, by_command):
         del machine.environment["CASREWIND_REMOTE_KEY"]
@@ -163,8 +165,14 @@ def test_the_key_is_shown_on_a_terminal_only_and_found_in_every_place(sandbox, t
 def test_remove_forgets_the_remote_and_leaves_what_was_pushed(sandbox, url, tmp_path):
     sandbox("push", code=0)
     assert sandbox("remote", "remove", code=64).err.startswith("casrewind: ")
+    (key,) = (tmp_path / "sandbox" / "home").rglob("remotes/*/key")
     said = sandbox("remote", "remove", "-y", code=0).out
-    assert said == f"Forget the remote {url} and its key here.\n  what was pushed stays there\nforgot the remote {url}\n"
+    assert said == (
+        f"Forget the remote {url} here.\n  what was pushed stays there\n  its key goes, too: {key}\n"
+        "  without a copy of the key, or a passphrase, nobody can read what was pushed\n"
+        f"  to keep it: casrewind remote key --show, or copy that file, before you go on\nforgot the remote {url}\n"
+    )
+    assert not key.exists()
     assert sandbox("push", code=17).err == "casrewind: this project has no remote; casrewind remote add URL gives it one\n"
     assert len([path for path in (tmp_path / "bucket").rglob("0*") if path.is_file()]) == 1
 

@@ -175,7 +175,7 @@ def test_a_restore_of_a_whole_project_takes_less_than_so_much_memory_for_each_fi
 def pushed(place, command, url):
     """Save the project of a command, push it to a new remote, clone that: the peaks of push and clone, and what the clone lacks."""
     command("save", code=0)
-    command("remote", "add", url, code=0)
+    command("remote", "add", url, "--new", code=0)
     push, _ = measured(command, "push")
     target = os.path.join(place, "clone")
     variables = {**command.environment, "CASREWIND_HOME": os.path.join(place, "data-of-clone")}

@@ -35,11 +35,7 @@ def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote."""
     if options.action == "add":
         return _add_remote(context, options, done)
-    if (options.dry_run or options.forgotten) and options.action != "gc":
-        given = "--dry-run" if options.dry_run else "--forgotten"
-        raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
-    if options.strangers and options.action != "verify":
-        raise errors.UsageError("--strangers goes with remote verify", "casrewind remote verify --strangers lists them")
+    _refuse_option_of_other_action(options)
     if options.url is not None:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
@@ -55,6 +51,16 @@ def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return _print_remote(context, options)
 
 
+def _refuse_option_of_other_action(options: "ParsedOptions") -> None:
+    if (options.dry_run or options.forgotten) and options.action != "gc":
+        given = "--dry-run" if options.dry_run else "--forgotten"
+        raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
+    if options.strangers and options.action != "verify":
+        raise errors.UsageError("--strangers goes with remote verify", "casrewind remote verify --strangers lists them")
+    if options.new:
+        raise errors.UsageError("--new goes with remote add", "casrewind remote add --new URL makes a remote")
+
+
 def _config_of_options(options: "ParsedOptions", url: str, *, conversations: bool = True) -> RemoteConfig:
     given = {"endpoint": options.endpoint, "region": options.region, "profile": options.profile}
     found = {key: value for key, value in given.items() if value}
@@ -66,12 +72,14 @@ def _add_remote(context: "Context", options: "ParsedOptions", done: Done) -> int
         raise errors.UsageError("remote add: missing URL", "casrewind remote --help shows the forms of a URL")
     wanted = _config_of_options(options, options.url, conversations=options.conversations)
     ask = _ask_for_passphrase if sys.stdin.isatty() else None
-    made = connect.add(context.store, wanted, context.environ, key_file=options.key_file or "", ask=ask)
+    made = connect.add(context.store, wanted, context.environ, key_file=options.key_file or "", new=options.new, ask=ask)
     done()
     if options.json:
-        print_json({"url": wanted.url, "machine": wanted.machine, "new": made.is_new, "passphrase": made.has_passphrase})
+        print_json({
+            "url": wanted.url, "machine": wanted.machine, "new": made.is_new, "machines": made.machines, "passphrase": made.has_passphrase
+        })  # fmt: skip
         return OK
-    print_line(f"remote {wanted.url} added; this machine is {printable(wanted.machine)} there")
+    print_line(f"{_made_or_joined(made, wanted.url)}; this machine is {printable(wanted.machine)} there")
     what = "files, prompts and conversations" if wanted.conversations else "files and prompts, no conversations"
     print_line(f"  a push sends {what}, encrypted")
     if wanted.key_command:
@@ -80,8 +88,17 @@ def _add_remote(context: "Context", options: "ParsedOptions", done: Done) -> int
         print_line(f"  its key is in {printable(os.path.join(made.directory, 'key'))}")
     if made.is_new:
         print_line("  keep the key elsewhere, too: casrewind remote key --show")
-        print_line("  without it nobody can read what was pushed")
+        lost = "without it and the passphrase" if made.has_passphrase else "without it"
+        print_line(f"  {lost} nobody can read what was pushed")
     return OK
+
+
+def _made_or_joined(made: connect.Added, url: str) -> str:
+    if made.is_new:
+        return f"made the remote {url}"
+    if made.machines is None:
+        return f"joined the remote {url}"
+    return f"joined the remote {url} ({plural(made.machines, 'machine') if made.machines else 'no machine has pushed'})"
 
 
 def _ask_for_passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
@@ -91,6 +108,8 @@ def _ask_for_passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassp
         return getpass("passphrase of the remote: ")
     print_line("A passphrase opens the remote on another machine. Enter for none.")
     first = getpass("new passphrase: ")
+    if first:
+        connect.refuse_short_passphrase(first)
     if first and getpass("once more: ") != first:
         raise errors.UsageError("the passphrases differ", "nothing was changed; try again")
     return first
@@ -146,14 +165,27 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
 
 def _remove_remote(context: "Context", options: "ParsedOptions") -> int:
     directory, found = configs.need(context.store)
-    print_line(f"Forget the remote {found.url} and its key here.")
-    print_line("  what was pushed stays there")
+    for line in _what_remove_forgets(directory, found):
+        print_line(line)
     if must_ask_or_raise(options, "removes the key") and not agreed("Go on?"):
         print_line("nothing was changed")
         return OK
     configs.remove(directory)
     print_line(f"forgot the remote {found.url}")
     return OK
+
+
+def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
+    lines = [f"Forget the remote {found.url} here.", "  what was pushed stays there"]
+    if found.key_command:
+        return [*lines, f"  its key is not here: the command {found.key_command!r} prints it"]
+    place = printable(os.path.join(directory, "key"))
+    return [
+        *lines,
+        f"  its key goes, too: {place}",
+        "  without a copy of the key, or a passphrase, nobody can read what was pushed",
+        "  to keep it: casrewind remote key --show, or copy that file, before you go on",
+    ]
 
 
 def _print_remote(context: "Context", options: "ParsedOptions") -> int:

@@ -87,6 +87,7 @@ class ParsedOptions(_Namespace):
     max_size: str | None
     message: str
     nearest: bool
+    new: bool
     newest: bool
     no_pager: bool
     no_renames: bool

@@ -381,6 +381,7 @@ COMMANDS = {
                choices=("list", "add", "key", "verify", "gc", "remove")),
         Option(("url",), _URL, "URL", nargs="?"), *_CONNECTION,
         Option(("--conversations",), "push transcripts of conversations (default)", pair=True, default=True),
+        flag("--new", "with add: make the remote; needed where no terminal asks and no key is given"),
         flag("--show", "with key: print the key, on a terminal only", group="key"),
         flag("--add", "with key: let one more passphrase open it", group="key"),
         flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
