@@ -21,6 +21,7 @@ from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
+from ..model.rewind_record import Rewind
 from ..model.turn_records import Turn
 from .checkpoint_names import LEAST_PREFIX, turn_of
 from .context import Context
@@ -166,7 +167,8 @@ def _read_conversation(
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)
     session_files.refuse_unsafe_transcript_path(client, path, session, context.homes)
-    return Conversation(client, session, path, data, stored, points, session_and_ancestors(context, session))
+    worktree = mine[0].worktree if is_foreign and mine else b""
+    return Conversation(client, session, path, data, stored, points, session_and_ancestors(context, session, worktree))
 
 
 def _cursor_of_checkpoint(point: Checkpoint) -> Cursor:
@@ -214,9 +216,11 @@ def stored_bytes(context: Context, point: Checkpoint) -> bytes:
     return b"" if point.transcript is None else b"".join(context.store.content(point.transcript))
 
 
-def session_and_ancestors(context: Context, session: str) -> dict[str, int | None]:
-    """The session and its ancestors: {session: end of its part (nanoseconds since 1970; None = no end)}."""
-    parents = {one.session: (one.parent, one.created_ns) for one in context.store.rewinds() if one.session != one.parent}
+def session_and_ancestors(context: Context, session: str, worktree: bytes = b"") -> dict[str, int | None]:
+    """The session and its ancestors: {session: end of its part (nanoseconds since 1970; None = no end)}. `worktree`: the one of another
+    machine that has the session; b"" = it is this machine's. What other machines say of it does not count."""
+    rewinds = [one for one in context.store.rewinds() if one.session != one.parent and _counts_in(context, one, worktree)]
+    parents = {one.session: (one.parent, one.created_ns) for one in rewinds}
     for one in context.store.sessions.all():
         if one.parent and one.parent != one.session:
             parents.setdefault(one.session, (one.parent, one.updated_ns))
@@ -225,6 +229,15 @@ def session_and_ancestors(context: Context, session: str) -> dict[str, int | Non
         session, until = parents[session]
         found[session] = until
     return found
+
+
+def _counts_in(context: Context, rewind: Rewind, worktree: bytes) -> bool:
+    """True if a rewind was made in this worktree of another machine; with b"", on this machine. A pulled one has a checkpoint, and goes
+    with it."""
+    if worktree:
+        return rewind.worktree == worktree
+    point = context.store.checkpoint(rewind.checkpoint) if rewind.checkpoint else None
+    return not rewind.checkpoint or (point is not None and not point.more.machine)
 
 
 def recorded_prompt(point: Checkpoint) -> CheckpointPrompt:

@@ -49,7 +49,7 @@ def restored_since(context: Context, event: Event, since: int) -> RestoredSince 
     """What was done after the record `since` of the ledger that the event's session cannot know; None = nothing. `since`
     0: the session had no prompt here, so it knows what was before the rewind that made it. Reads the whole ledger."""
     if not since:
-        made = context.store.seq_of_rewind(event.session)
+        made = context.store.seq_of_rewind(context.root.key, event.session)
         if made is None:
             return None
         since = made

@@ -15,20 +15,20 @@ from ..extras import refuse_without_libraries
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
-from ..model import history, rewind_record
+from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..ops import conversation, restore_to, rewind
 from ..ops.checkpoint_names import LEAST_PREFIX
 from ..ops.context import Context
 from ..ops.rewind import Chat
 from ..settings import Settings, close_context, open_context, store_path
-from ..store import ledger
 from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
+from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, own_records
 from .connect import AskPassphrase, find_key, read_head
 from .objects import Objects
-from .pull import Arriving, ChainRecords, chains_listed, decode_point, key_here, read_chain, store_arriving
+from .pull import ChainRecords, chains_listed, read_chain, store_arriving
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
 from .strangers import Strangers
@@ -110,7 +110,7 @@ def clone(
         _remove_new_project(directory, context, was_there=was_there)
         raise
     close_context(context)
-    said = (*found.problems, *problems)
+    said = (*found.problems, *arriving.problems, *problems)
     return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met))
 
 
@@ -171,7 +171,7 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
             heapq.heappush(newest, (-max(piece.modified_ns for piece in true), chain))
             continue
         problems += found.problems
-        points = [decode_point(payload) for kind, _, payload in found.items if kind == ledger.CHECKPOINT]
+        points = [point for _, point in own_records(found.items).points]
         listed = [point for point in points if point.trigger != checkpoints.SAFETY and point.is_saved]
         machines.append(found.read.machine)
         if not reference or reference == found.read.machine:
@@ -182,6 +182,11 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
     if len({point.id for _, point in named}) > 1:
         shown = ", ".join(point.id for _, point in named[:8])
         raise errors.AmbiguousReference(f"{reference!r} names {len(named)} checkpoints: {shown}", "give the id of one")
+    if not all(have_equal_contents(named[0][1], point) for _, point in named):
+        pushed = ", ".join(dict.fromkeys(found.read.machine for found, _ in named))
+        raise errors.AmbiguousReference(
+            f"{named[0][1].id} was pushed with different contents by {pushed}", "give the name of the machine whose newest you want"
+        )
     if named:
         return named[0]
     trouble = f" ({'; '.join(problems)})" if problems else ""
@@ -196,25 +201,23 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
 def _records_for_new_project(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:
     """The records for the new project. The worktree of the chosen checkpoint becomes the new root, any other one stays
     another machine's."""
-    records = [(kind, seq, payload) for kind, seq, payload in found.items if everything or kind == ledger.CHECKPOINT]
+    own = own_records(found.items)
     here = {point.worktree}
-    for kind, _, payload in reversed(records):  # the project may have been moved on its machine
-        if kind == ledger.ADOPT:
-            moved = history.decode_adoption(payload)
+    for _, moved, _ in reversed(own.others):  # the project may have been moved on its machine
+        if isinstance(moved, history.Adoption):
             here |= {moved.old} if moved.new in here else set()
-    sent = [(seq, decode_point(payload)) for kind, seq, payload in records if kind == ledger.CHECKPOINT]
-    wanted = _with_conversation([one for _, one in sent], point)
-    sent = [(seq, one) for seq, one in sent if everything or one.id in wanted]
-    points = [(seq, _with_root_of_here(context, found, one, is_here=one.worktree in here)) for seq, one in sent]
-    others = []
-    for kind, seq, payload in records:
-        if kind == ledger.SESSION:
-            rewind = rewind_record.decode(payload)
-            key = context.root.key if rewind.worktree in here else key_here(found.chain, rewind.worktree)
-            others.append((kind, seq, rewind_record.encode(rewind._replace(worktree=key))))
-        elif kind not in (ledger.CHECKPOINT, ledger.ADOPT):
-            others.append((kind, seq, payload))
-    return Arriving(points, others)
+    if not everything:
+        wanted = _with_conversation([one for _, one in own.points], point)
+        own = own._replace(points=[(seq, one) for seq, one in own.points if one.id in wanted], others=[])
+    own = own._replace(others=[one for one in own.others if not isinstance(one[1], history.Adoption)])
+
+    def key_of(worktree: bytes) -> bytes:
+        return context.root.key if worktree in here else key_here(found.chain, worktree)
+
+    def place(one: Checkpoint) -> Checkpoint:
+        return _with_root_of_here(context, found, one, is_here=one.worktree in here)
+
+    return choose_arriving(own, found.read.machine, lambda _: None, place, key_of)
 
 
 def _with_conversation(points: Sequence[Checkpoint], point: Checkpoint) -> set[str]:

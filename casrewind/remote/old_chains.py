@@ -13,13 +13,14 @@ from .._typing import TYPE_CHECKING, NamedTuple
 from ..model import history
 from ..ops.context import Context
 from ..store import ledger
+from .arriving import decode_point
 from .base_chain import holders_of
 from .chain import ChainReader
 from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty
 from .piece import MOST_EMPTY, REMOVED
 from .piece_errors import PieceDamaged
 from .piece_names import PieceInfo, all_pieces_of, holds_of
-from .pull import decode_point, read_chain
+from .pull import read_chain
 from .remote_config import Remote
 from .sync_state import ReadChain
 

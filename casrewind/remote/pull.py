@@ -1,26 +1,24 @@
 """Pull: take the checkpoints of other stores from their chains.
 
-The danger prevented here: bytes or records of somebody else count as one's own. Each blob is hashed when it is stored. A
-worktree of another machine gets a key of its own, made of chain and key, because two machines may have the same path. A
-record counts only if all its blobs are here, and a record about another machine's checkpoint is left out.
+The danger prevented here: bytes of somebody else count as one's own, or half a checkpoint counts as one. Each blob is hashed when
+it is stored, and a checkpoint counts only if all its blobs are here. Which records count, arriving.py decides.
 """
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
-from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops.checkpoint_names import AFTER, REMOTE
 from ..ops.context import Context
-from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
+from .arriving import Arriving, choose_arriving, key_here, own_records, store_records
 from .chain import ChainReader, damage_in_words
 from .piece import CONTAINER, CONTENT
 from .piece_errors import PieceDamaged
@@ -44,7 +42,6 @@ _UNSAVED = 64
 """Chains that a pull may read again after a kill, and one in eight of a state that has many."""
 _TRIM = 1000
 """Blobs after which the freed memory goes back to the system."""
-_ID = re.compile(r"[0-9a-z]{4,64}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -67,14 +64,6 @@ class ChainRecords(NamedTuple):
     items: "list[Item]"
     read: ReadChain
     problems: list[str]
-
-
-class Arriving(NamedTuple):
-    """The checkpoints of a chain that are to be stored, with their worktrees renamed, and its other records. Of two with one
-    sequence number, the first is first."""
-
-    points: list[tuple[int, Checkpoint]]
-    others: "list[Item]"
 
 
 def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
@@ -101,7 +90,8 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                     continue
                 finally:
                     remote.files.strangers.add(reader.strangers)
-                kept, trouble = store_arriving(context, found, arriving) if any(arriving) else ([], [])
+                problems += arriving.problems
+                kept, trouble = store_arriving(context, found, arriving) if arriving.points or arriving.others else ([], [])
                 problems += trouble
                 known.update(point.id for point in kept)
                 names.add(found.read.machine)
@@ -209,10 +199,11 @@ def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[st
             if after not in (None, opened.mac_at_end):
                 raise PieceDamaged(f"the piece {info.name} of the remote is not the one before its next one")
             name, after = name or _name_of_machine(names, chain, opened.table.machine), opened.table.before
-            items[:0] = opened.records() if opened.table.records >= 0 else ()
+            new = opened.records() if opened.table.records >= 0 else []
         except PieceDamaged:
             return _read_new_for_newest(chain, reader, read, names)
-        if any(kind == ledger.CHECKPOINT and decode_point(payload).trigger != checkpoints.SAFETY for kind, _, payload in items):
+        items[:0] = new
+        if any(point.trigger != checkpoints.SAFETY for _, point in own_records(new).points):
             break
     return ChainRecords(chain, reader, items, read._replace(machine=name, seen=seen), [])
 
@@ -271,69 +262,29 @@ def _name_of_machine(names: set[str], chain: str, name: str) -> str:
     return next((one for one in longer if one not in names), f"{name}.{chain}")
 
 
-def key_here(chain: str, worktree: bytes) -> bytes:
-    """The key that a worktree of another machine has here."""
-    return digests.of(bytes.fromhex(chain) + worktree)[: len(worktree)]
-
-
-def _records_that_are_new_here(context: Context, found: ChainRecords, known: set[str], *, newest: bool) -> Arriving:
-    """What of a chain is new here: not one of the `known` checkpoints. Raises PieceDamaged."""
-    points: list[tuple[int, Checkpoint]] = []
-    others: list[Item] = []
-    first: dict[bytes, str] = {}
-    for kind, seq, payload in found.items:
-        if kind != ledger.CHECKPOINT:
-            others.append((kind, seq, payload))
-            continue
-        point = decode_point(payload)
-        own_name = _machine_and_directory_name(found.read.machine, point.root) if first else found.read.machine
-        name = first.setdefault(point.worktree, own_name)
-        if (newest or point.id not in known) and not point.more.machine:
-            key = key_here(found.chain, point.worktree)
-            points.append((seq, point._replace(worktree=key, more=point.more._replace(machine=name))))
+def _records_that_are_new_here(context: Context, found: ChainRecords, known: Collection[str], *, newest: bool) -> Arriving:
+    """What of a chain is new here: not one of the `known` checkpoints."""
+    own, machine = own_records(found.items), found.read.machine
+    names: dict[bytes, str] = {}
+    for _, point in own.points:
+        names.setdefault(point.worktree, _machine_and_directory_name(machine, point.root) if names else machine)
     if newest:
-        listed = [one for one in points if one[1].trigger != checkpoints.SAFETY]
-        return Arriving([one for one in (listed or points)[-1:] if one[1].id not in known], [])
-    return Arriving(points, list(_with_keys_of_here(context, found, others)))
+        listed = [one for one in own.points if one[1].trigger != checkpoints.SAFETY]
+        own = own._replace(points=(listed or own.points)[-1:], others=[])
+
+    def here(identity: str) -> Checkpoint | None:
+        return context.store.checkpoint(identity) if identity in known else None
+
+    def place(point: Checkpoint) -> Checkpoint:
+        more = point.more._replace(machine=names[point.worktree])
+        return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
+
+    return choose_arriving(own, machine, here, place, lambda worktree: key_here(found.chain, worktree))
 
 
 def _machine_and_directory_name(machine: str, root: bytes) -> str:
     base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
     return f"{machine}/{_allowed_characters(base) or 'worktree'}"
-
-
-def decode_point(payload: bytes) -> Checkpoint:
-    """A checkpoint of another machine. Raises RemoteError."""
-    try:
-        point = checkpoints.decode(0, payload)
-    except errors.ManifestCorrupt as error:
-        raise PieceDamaged(str(error)) from error
-    if _ID.fullmatch(point.id) is None:
-        raise PieceDamaged("a checkpoint of another machine has an id that no save makes")
-    return point
-
-
-def _with_keys_of_here(context: Context, found: ChainRecords, others: "Iterable[Item]") -> "Iterator[Item]":
-    """The records besides checkpoints, with the worktrees' keys of here."""
-    known: set[bytes] | None = None
-    for kind, seq, payload in others:
-        try:
-            if kind == ledger.SESSION:
-                rewind = rewind_record.decode(payload)
-                made = rewind_record.encode(rewind._replace(worktree=key_here(found.chain, rewind.worktree)))
-                if known is None:
-                    known = {rewind_record.encode(one) for one in context.store.rewinds()}
-                if made not in known:
-                    yield kind, seq, made
-            elif kind == ledger.ADOPT:
-                moved = history.decode_adoption(payload)
-                here = moved._replace(old=key_here(found.chain, moved.old), new=key_here(found.chain, moved.new))
-                yield kind, seq, history.encode_adoption(here)
-            elif kind in ledger.MARKS:
-                history.decode_mark(payload)
-                yield kind, seq, payload
-        except errors.ManifestCorrupt as error:
-            raise PieceDamaged(str(error)) from error
 
 
 def store_arriving(
@@ -351,25 +302,9 @@ def store_arriving(
         found.reader.forget_all_read()
         if before_records is not None:
             before_records([point for _, point in arrived.points])
-        store_records(context, arrived)
-    return [point for _, point in arrived.points], fetcher.problems(found.read.machine, len(arriving.points) - len(kept), len(kept))
-
-
-def store_records(context: Context, arriving: Arriving) -> None:
-    """Append records to the ledger, in the order of their machine. Their blobs are stored."""
-    items = [*((seq, ledger.CHECKPOINT, checkpoints.encode(point)) for seq, point in arriving.points)]
-    items += [(seq, kind, payload) for kind, seq, payload in arriving.others]
-    worktrees = {point.worktree for _, point in arriving.points}
-    for _, kind, payload in sorted(items, key=lambda item: item[0]):
-        if kind in ledger.MARKS:
-            marked = context.store.checkpoint(history.decode_mark(payload).checkpoint)
-            if marked is None or not (marked.more.machine or marked.worktree in worktrees):
-                continue  # it is another store's, or one of here
-        if kind == ledger.SESSION:
-            at = rewind_record.decode(payload).checkpoint
-            if at and context.store.checkpoint(at) is None:
-                continue
-        context.store.append(kind, payload)
+        left_out = store_records(context, found.chain, found.read.machine, arrived)
+    lost = fetcher.problems(found.read.machine, len(arriving.points) - len(kept), len(kept))
+    return [point for _, point in arrived.points], [*lost, *left_out]
 
 
 class Fetcher:

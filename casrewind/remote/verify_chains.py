@@ -16,12 +16,12 @@ from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
+from .arriving import decode_point
 from .chain import ChainReader, damage_in_words, missing_in_words
 from .connect import KEYS, read_head
 from .piece import CONTAINER, CONTENT, FIRST, PieceReader
 from .piece_errors import PieceDamaged
 from .piece_names import PieceInfo, all_pieces_of
-from .pull import decode_point
 from .remote_config import Remote, identity_of
 from .seal import check_locked_key, identity_of_head, open_head
 

@@ -101,6 +101,12 @@ def write_state(tables: "Tables", state: CatalogState) -> None:
     tables[b"meta"].overwrite(_STATE_KEY, _STATE.pack(*state))
 
 
+def marks_after(marks: Marked, kind: int, mark: "undo_history.Mark") -> Marked:
+    """The marks of a checkpoint after one more record of this kind."""
+    new = marks._replace(label=mark.label or marks.label)
+    return new if kind == ledger.LABEL else new._replace(pinned=kind == ledger.PIN, released=kind == ledger.UNPIN)
+
+
 def decode_marks(value: bytes | None) -> Marked:
     """The marks in a row's value."""
     if not value:
@@ -434,10 +440,7 @@ def _apply_mark(tables: "Tables", state: CatalogState, record: ledger.Record) ->
     if tables[b"ids"].get(mark.checkpoint.encode()) is None:
         return state  # forgotten before the mark was written
     old = decode_marks(tables[b"marks"].get(mark.checkpoint.encode()))
-    new = old._replace(label=mark.label or old.label)
-    if record.kind != ledger.LABEL:
-        new = new._replace(pinned=record.kind == ledger.PIN, released=record.kind == ledger.UNPIN)
-    key, value = mark.checkpoint.encode(), encode_marks(new)
+    key, value = mark.checkpoint.encode(), encode_marks(marks_after(old, record.kind, mark))
     return state._replace(marks=state.marks + tables[b"marks"].overwrite(key, value))
 
 

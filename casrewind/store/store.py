@@ -467,12 +467,12 @@ class Store:
 
         return [rewinds.decode(record.payload) for record in self._ledger_index.records(ledger.SESSION) if record.seq > since]
 
-    def seq_of_rewind(self, session: str) -> int | None:
-        """The number of the newest record of a rewind that made or cut a session, or None. Reads the whole ledger."""
+    def seq_of_rewind(self, worktree: bytes, session: str) -> int | None:
+        """The number of the newest record of a rewind that made or cut a session in a worktree, or None. Reads the whole ledger."""
         from ..model import rewind_record as rewinds
 
-        made = (record.seq for record in self._ledger_index.records(ledger.SESSION) if rewinds.decode(record.payload).session == session)
-        return max(made, default=None)
+        made = ((record.seq, rewinds.decode(record.payload)) for record in self._ledger_index.records(ledger.SESSION))
+        return max((seq for seq, one in made if one.session == session and one.worktree == worktree), default=None)
 
     @contextmanager
     def hold_restore_lock(self, worktree: bytes) -> Iterator[None]:

@@ -57,7 +57,8 @@ class _Filter:
         self._writer: RowWriter | None = None
         if options.session is not None:
             from ...ops import conversation
-            self._sessions = conversation.session_and_ancestors(context, conversation.whole_session(context, options.session))
+            session = conversation.whole_session(context, options.session)
+            self._sessions = conversation.session_and_ancestors(context, session, place.worktree if place.machine else b"")
 
     @property
     def selects_everything(self) -> bool:
