@@ -6,6 +6,7 @@ captured, and that was not skipped, is known to have been absent.
 """
 
 import struct
+from collections.abc import Iterator
 
 from .. import errors
 from .._typing import NamedTuple
@@ -130,9 +131,26 @@ def decode(data: bytes) -> Domain:
     )
 
 
+def rule_files(data: bytes) -> Iterator[bytes]:
+    """Yield the digest of each rule file that a domain names, and check all of it. Needs no memory: one that another machine made may have
+    millions of paths. Raises ManifestCorrupt."""
+    got = tlv.Fields(data, "domain")
+    for tag in (_IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _IGNORED):
+        got.number(tag)
+    for item in tlv.items_of_list(got.required_bytes(_SKIPPED), "domain"):
+        _split_item(item, 1)
+    for tag in (_UNSTABLE, _LATE):
+        for _ in tlv.items_of_list(got.bytes_or_empty(tag), "domain"):
+            pass
+    for item in tlv.items_of_list(got.bytes_or_empty(_UNSTORED), "domain"):
+        _split_item(item, digests.SIZE)
+    for item in tlv.items_of_list(got.required_bytes(_RULES), "domain"):
+        yield _split_item(item, digests.SIZE)[1][: digests.SIZE]
+
+
 def _decode_rules(data: bytes) -> tuple[RuleRef, ...]:
     rules = []
-    for item in tlv.decode_list(data, "domain"):
+    for item in tlv.items_of_list(data, "domain"):
         source, rest = _split_item(item, digests.SIZE)
         rules.append(RuleRef(rest[32:], source, rest[:32]))
     return tuple(rules)

@@ -5,7 +5,7 @@ unknown tags. A repeated tag, or a length beyond the end, is damage.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from .. import errors
 
@@ -99,7 +99,12 @@ def encode_list(items: Iterable[bytes]) -> bytes:
 
 def decode_list(data: bytes, name: str) -> list[bytes]:
     """Decode the result of encode_list. Raises ManifestCorrupt."""
-    items, position, end = [], 0, len(data)
+    return list(items_of_list(data, name))
+
+
+def items_of_list(data: bytes, name: str) -> Iterator[bytes]:
+    """As decode_list, one item at a time."""
+    position, end = 0, len(data)
     while position < end:
         if position + 4 > end:
             raise errors.ManifestCorrupt(f"damaged {name}: a list is cut short", "run casrewind verify")
@@ -107,6 +112,5 @@ def decode_list(data: bytes, name: str) -> list[bytes]:
         position += 4
         if position + length > end:
             raise errors.ManifestCorrupt(f"damaged {name}: a list is cut short", "run casrewind verify")
-        items.append(data[position : position + length])
+        yield data[position : position + length]
         position += length
-    return items

@@ -26,6 +26,8 @@ SEALED, PLAIN = b"casrewind export 2 sealed\n", b"casrewind export 2 plain\n"
 PLAIN_KEY = bytes(32)
 _ENTRY = struct.Struct("<HQ")  # bytes of the name, bytes of the object
 _MOST_NAME = 200
+_MOST_OBJECTS = 10_000
+"""Objects in a stream. An export of more would have some 160 GB."""
 
 
 class StreamWriter:
@@ -74,7 +76,7 @@ class StreamReader:
             if len(head) < _ENTRY.size:
                 raise _cut_short_error()
             length, size = _ENTRY.unpack(head)
-            if length > _MOST_NAME:
+            if length > _MOST_NAME or len(self._places) == _MOST_OBJECTS:
                 raise errors.RemoteError("this is not an export of casrewind", "give the output of casrewind export")
             name = _read_exactly(stream, length).decode("ascii", "replace")
             self._places[name] = copy.tell(), size

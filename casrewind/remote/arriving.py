@@ -120,6 +120,10 @@ _DECODERS: "dict[int, Callable[[bytes], history.Mark | history.Adoption | rewind
 }
 
 
+KINDS = frozenset((ledger.CHECKPOINT, *_DECODERS))
+"""The kinds of records that a push sends. All others are dropped as they come."""
+
+
 def choose_arriving(
     own: OwnRecords, machine: str, known: Callable[[str], Checkpoint | None], place: Callable[[Checkpoint], Checkpoint],
     key_of: Callable[[bytes], bytes],

@@ -15,6 +15,8 @@ from itertools import islice
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..store.reachability import HOLDS
+from .allowance import Allowance
+from .arriving import KINDS
 from .objects import ObjectGone
 from .piece import CONTAINER, CONTENT, FIRST, PieceReader
 from .piece_errors import PieceDamaged, PieceForeign, PieceGone
@@ -79,8 +81,8 @@ class Hole(NamedTuple):
 class ChainReader:
     """Reads one chain of the remote."""
 
-    def __init__(self, objects: ObjectStore, keys: "Keys", listed: Iterable[PieceInfo]) -> None:
-        """`listed`: what has the name of a piece of this chain. Reads nothing yet."""
+    def __init__(self, objects: ObjectStore, keys: "Keys", listed: Iterable[PieceInfo], allowance: Allowance | None = None) -> None:
+        """`listed`: what has the name of a piece of this chain. `allowance`: of several chains together. Reads nothing yet."""
         self._objects, self._keys = objects, keys
         self._listed = list(listed)
         self._chain = self._listed[0].name.partition("/")[0] if self._listed else ""
@@ -101,6 +103,7 @@ class ChainReader:
         """Objects with the name of a piece that nobody with the key put there, as far as the chain was followed."""
         self._end = 0, b""
         """The number and the MAC at the end of what was followed."""
+        self._allowance = allowance or Allowance()
         self._told: set[PieceInfo] = set()
         """What was found to be damage."""
         self._loose: list[PieceInfo] = []
@@ -179,6 +182,15 @@ class ChainReader:
         if self.strangers:
             gone = set(self.strangers)
             self._listed = [one for one in self._listed if one not in gone]
+
+    def records(self, piece: PieceInfo) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the records of a piece that may count here: (kind, sequence number, payload). Raises PieceDamaged, also if the chain has
+        more of them than its size allows."""
+        opened = self.open_reader(piece)
+        self._allowance.begin(piece)
+        for kind, seq, payload in opened.each_record(KINDS):
+            self._allowance.add(piece, payload)
+            yield kind, seq, payload
 
     def note_damage(self, piece: PieceInfo, error: PieceDamaged) -> None:
         """Note that a piece of the chain, which opens, has other contents than it should."""
@@ -262,18 +274,25 @@ class ChainReader:
         if len(wanted) < 2:
             return
 
-        def opened(piece: PieceInfo) -> "PieceReader | PieceDamaged":
+        held = 0  # what is opened and would not be kept is opened when it is needed
+
+        def opened(piece: PieceInfo) -> "PieceReader | PieceDamaged | None":
+            nonlocal held
+            if held > _HELD:
+                return None
             try:
-                return self._open_or_raise_if_damaged(piece)
+                found = self._open_or_raise_if_damaged(piece)
             except PieceDamaged as error:
                 return error
+            held += found.bytes_held
+            return found if held <= _HELD else None
 
         failed = {}
         with ThreadPoolExecutor(8) as threads:
             for piece, found in zip(wanted, threads.map(opened, wanted), strict=True):
                 if isinstance(found, PieceDamaged):
                     failed[piece] = found
-                else:
+                elif found is not None:
                     self._hold_reader(piece, found)
         if failed:
             self._leave_out(failed)

@@ -158,7 +158,8 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
     if not chains:
         url = remote.config.url
         raise errors.CheckpointNotFound(f"nothing was pushed to {url} yet", "casrewind push sends the checkpoints of a project")
-    named: list[tuple[ChainRecords, Checkpoint]] = []
+    named: list[tuple[str, Checkpoint]] = []
+    first: ChainRecords | None = None
     problems: list[str] = []
     machines: list[str] = []
     while newest:
@@ -178,17 +179,19 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
             if listed:
                 return found, listed[-1]
         elif len(reference) >= LEAST_PREFIX:
-            named += [(found, point) for point in points if point.id.startswith(reference)]
+            named += [(found.read.machine, point) for point in points if point.id.startswith(reference)]
+            first = first or (found if named else None)  # the others are not kept
+        del found, points, listed
     if len({point.id for _, point in named}) > 1:
         shown = ", ".join(point.id for _, point in named[:8])
         raise errors.AmbiguousReference(f"{reference!r} names {len(named)} checkpoints: {shown}", "give the id of one")
     if not all(have_equal_contents(named[0][1], point) for _, point in named):
-        pushed = ", ".join(dict.fromkeys(found.read.machine for found, _ in named))
+        pushed = ", ".join(dict.fromkeys(machine for machine, _ in named))
         raise errors.AmbiguousReference(
             f"{named[0][1].id} was pushed with different contents by {pushed}", "give the name of the machine whose newest you want"
         )
-    if named:
-        return named[0]
+    if first is not None:
+        return first, named[0][1]
     trouble = f" ({'; '.join(problems)})" if problems else ""
     if not reference:
         raise errors.CheckpointNotFound(f"no checkpoint on {remote.config.url} can be read{trouble}")

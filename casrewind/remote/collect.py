@@ -145,7 +145,7 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
             if row not in rows:
                 rows.add(row)
                 builder.add(digest, use, data)
-        builder.add_records(one.reader.records())
+        builder.add_records(one.reader.each_record())
         one.reader.forget_read_bytes()
     first, last = run[0], run[-1]
     name = f"{chain}/{first.info.first:010}-{last.info.last:010}"

@@ -8,7 +8,9 @@ byte table is in docs/internals/remote-format.md.
 
 import struct
 import sys
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from itertools import groupby
 
 from .. import errors
@@ -42,14 +44,22 @@ _FULL = {CONTENT: 1 << 20, CONTAINER: 8 << 20, _RECORDS: 8 << 20}
 """Plain bytes of a frame, but for a longer blob or record in a frame of its own."""
 MOST = {
     CONTENT: max(packs.MOST[kind] for kind in (packs.FILE, packs.CHUNK, packs.RULES)),
-    CONTAINER: max(packs.MOST[kind] for kind in (packs.TREE, packs.CHUNK_LIST, packs.DOMAIN)),
+    CONTAINER: 32 << 20,  # in a store a domain may be longer: it would name some 400,000 paths that were skipped
     _RECORDS: _RECORD.size + ledger.MAX_PAYLOAD,
 }
 """Maximum plain bytes of a frame, by use."""
-MOST_TABLE = 32 << 20
-MOST_RECORDS = 256 << 20
-"""Maximum plain bytes of a table, and of all records of a piece."""
-MOST_FRAMES = 1 << 16
+MOST_TABLE = 20 << 20
+MOST_RECORDS = 32 << 20
+"""Maximum plain bytes of a table, and of all records of a piece. A push ends a piece at 16 MiB."""
+TABLE_RATIO, TABLE_FLOOR = 4, 4096
+"""A table has at most so many plain bytes for each compressed one, and so many more. Digests do not compress: real ones have 1.2."""
+MOST_FRAMES = 1024
+"""A piece of 16 MiB has some 40."""
+_LARGE_TABLE = 1 << 18
+_one_large_table = threading.Lock()
+"""Tables above this size are opened one at a time, however many threads read pieces."""
+_PER_FRAME, _PER_GONE = 256, 128
+"""Bytes of memory of a frame and of a purged digest in a table that was read, about."""
 _STEP, _STEPS_TO = 4096, 1 << 16
 TAIL = 1 << 16
 """Bytes at the end of a piece that are read first. They hold the table of nearly every piece."""
@@ -266,11 +276,13 @@ class PieceReader:
             raise self._damage_error("its table is longer than it may be")
         self._box = keys.box(self.mac, name)
         self._table_size = length
-        table = self._open_table(end - length, end)
-        try:
-            self.table = _decode_table(table, end - length - _BEGIN.size, length)
-        except (errors.ManifestCorrupt, ValueError) as error:
-            raise self._damage_error(str(error) if isinstance(error, ValueError) else "its table cannot be decoded") from error
+        with _one_large_table if length > _LARGE_TABLE else nullcontext():
+            table = self._open_table(end - length, end)
+            try:
+                self.table = _decode_table(table, end - length - _BEGIN.size, length)
+            except (errors.ManifestCorrupt, ValueError) as error:
+                raise self._damage_error(str(error) if isinstance(error, ValueError) else "its table cannot be decoded") from error
+            del table
         self._starts = [_BEGIN.size]
         for frame in self.table.frames:
             self._starts.append(self._starts[-1] + frame.sealed)
@@ -315,7 +327,7 @@ class PieceReader:
         if length > len(part) - _LENGTH.size:
             raise self._damage_error("its table is cut")
         try:
-            return packs.decompress(part[_LENGTH.size : _LENGTH.size + length], MOST_TABLE)
+            return packs.decompress(part[_LENGTH.size : _LENGTH.size + length], min(MOST_TABLE, TABLE_FLOOR + TABLE_RATIO * length))
         except errors.BlobCorrupt as error:
             raise self._damage_error(str(error)) from error
 
@@ -371,7 +383,8 @@ class PieceReader:
     @property
     def bytes_held(self) -> int:
         """Bytes that the reader has in memory, about."""
-        return len(self._tail) + self.table.blobs.table_bytes + _READER
+        frames, gone = len(self.table.frames) * _PER_FRAME, len(self.table.gone) * _PER_GONE
+        return len(self._tail) + self.table.blobs.table_bytes + frames + gone + _READER
 
     @property
     def is_end(self) -> bool:
@@ -394,7 +407,10 @@ class PieceReader:
 
     def records(self) -> list[tuple[int, int, bytes]]:
         """The ledger records: (kind, sequence number, payload)."""
-        found = []
+        return list(self.each_record())
+
+    def each_record(self, kinds: Collection[int] | None = None) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the ledger records, all or those of these kinds."""
         first = self.table.records
         for _, data in self._read_frames(range(first, len(self.table.frames)) if first >= 0 else ()):
             position = 0
@@ -406,8 +422,8 @@ class PieceReader:
                 position = start + length
                 if position > len(data):
                     raise self._damage_error("a record is longer than its frame")
-                found.append((kind, seq, data[start:position]))
-        return found
+                if kinds is None or kind in kinds:
+                    yield kind, seq, data[start:position]
 
     def check_padding(self) -> None:
         """Check the bytes that hold nothing. Those among the first bytes that are read are checked at once. Raises PieceDamaged."""

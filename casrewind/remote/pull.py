@@ -199,7 +199,7 @@ def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[st
             if after not in (None, opened.mac_at_end):
                 raise PieceDamaged(f"the piece {info.name} of the remote is not the one before its next one")
             name, after = name or _name_of_machine(names, chain, opened.table.machine), opened.table.before
-            new = opened.records() if opened.table.records >= 0 else []
+            new = list(reader.records(info))
         except PieceDamaged:
             return _read_new_for_newest(chain, reader, read, names)
         items[:0] = new
@@ -224,7 +224,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
     for piece, opened in reader.follow(read.last, read.mac):
         shown = read.machine or _name_of_machine(names, chain, opened.table.machine)
         try:
-            found.items.extend(opened.records() if opened.table.records >= 0 else ())
+            found.items.extend(list(reader.records(piece)))  # all of a piece, or nothing
         except PieceDamaged as error:
             reader.note_damage(piece, error)
             problem = damage_in_words(piece, shown, error) + _behind(sum(one.first > piece.last for one in reader.pieces))
@@ -355,11 +355,14 @@ class Fetcher:
     def _read_or_fetch_containers(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""
         absent = dict.fromkeys(self._writer.neither_stored_nor_pending(wanted), kind)
-        found = dict(self._fetch_and_store_blobs(absent)) if absent else {}
+        found = set[bytes]()
+        for digest, data in self._fetch_and_store_blobs(absent) if absent else ():
+            found.add(digest)
+            yield digest, data
         for digest in wanted:
             if digest in found:
-                yield digest, found[digest]
-            elif digest in absent:
+                continue
+            if digest in absent:
                 yield digest, errors.BlobMissing(f"blob {digest.hex()[:16]} is not on the remote")
             else:
                 try:

@@ -12,10 +12,11 @@ from .._typing import NamedTuple
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
-from ..model.checkpoint import Checkpoint
+from ..model.manifest import Entry
 from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
+from .allowance import Allowance
 from .arriving import decode_point
 from .chain import ChainReader, damage_in_words, missing_in_words
 from .connect import KEYS, read_head
@@ -86,7 +87,8 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     pieces = {chain: found for chain, found in pieces.items() if found}
     if (state := remote.files.state).next > 1:
         pieces.setdefault(state.chain, [])  # it has to be there; whoever owns the bucket may delete the chains of others
-    chains = [_ChainCheck(remote, chain, found) for chain, found in pieces.items()]
+    allowance = Allowance()  # one for all: what is kept of each chain is kept to the end
+    chains = [_ChainCheck(remote, chain, found, allowance if read_blobs else None) for chain, found in pieces.items()]
     with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # to read blobs takes the memory of a piece for each thread
         for _ in threads.map(lambda chain: chain.read_pieces(read_blobs=read_blobs), chains):
             pass
@@ -102,18 +104,27 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     return VerifiedRemote(reports, tuple(problems), remote.objects.received_bytes, requests, tuple(sorted(strangers.met)))
 
 
+class _Needs(NamedTuple):
+    """What a checkpoint needs: its tree, its domain, its conversation."""
+
+    tree: bytes
+    domain: bytes
+    transcript: Entry | None
+
+
 class _ChainCheck:
     """The check of one chain."""
 
-    def __init__(self, remote: Remote, chain: str, pieces: Sequence[PieceInfo]) -> None:
+    def __init__(self, remote: Remote, chain: str, pieces: Sequence[PieceInfo], allowance: Allowance | None) -> None:
         """Reads nothing yet."""
         state = remote.files.state
         known = state.chains.get(chain)
         self._is_own = chain == state.chain
         self._chain, self._machine = chain, remote.config.machine if self._is_own else "" if known is None else known.machine
         self._last_known = state.next - 1 if self._is_own else 0 if known is None else known.last
-        self._reader = ChainReader(remote.objects, remote.keys, pieces)
-        self._points: list[Checkpoint] = []
+        self._reader = ChainReader(remote.objects, remote.keys, pieces, allowance)
+        self._listed = 0
+        self._needs: list[_Needs] = []
         self._problems: list[str] = []
         self._blobs = 0
         self.digests: dict[int, set[bytes]] = {CONTENT: set(), CONTAINER: set()}
@@ -141,10 +152,12 @@ class _ChainCheck:
     def read_pieces(self, *, read_blobs: bool) -> None:
         """Check each piece, and how it follows the one before."""
         while True:
-            self._points, self._problems, self._blobs = [], [], 0
+            self._listed, self._needs, self._problems, self._blobs = 0, [], [], 0
             self._read_pieces_in_order(read_blobs=read_blobs)
             if not self._reader.list_again():  # a roll-up came between
-                return
+                break
+        if not read_blobs:  # else it is needed once more
+            self._reader.forget_all_read()  # there may be thousands of chains
 
     def _read_pieces_in_order(self, *, read_blobs: bool) -> None:
         newest = self._reader.open_newest()
@@ -171,16 +184,19 @@ class _ChainCheck:
 
     def _count_or_note_damage(self, piece: PieceInfo, opened: PieceReader, *, read_blobs: bool) -> None:
         try:
-            self._count_and_check_piece(opened, read_blobs=read_blobs)
+            self._count_and_check_piece(piece, opened, read_blobs=read_blobs)
         except PieceDamaged as error:
             self._reader.note_damage(piece, error)
 
-    def _count_and_check_piece(self, opened: PieceReader, *, read_blobs: bool) -> None:
+    def _count_and_check_piece(self, piece: PieceInfo, opened: PieceReader, *, read_blobs: bool) -> None:
         """Count what is in a piece. Raises PieceDamaged."""
         self._blobs += len(opened.table.blobs)
-        for kind, _, payload in opened.records() if opened.table.records >= 0 else ():
+        for kind, _, payload in self._reader.records(piece):
             if kind == ledger.CHECKPOINT:
-                self._points.append(decode_point(payload))
+                point = decode_point(payload)
+                self._listed += point.trigger != checkpoints.SAFETY
+                if read_blobs:
+                    self._needs.append(_Needs(point.tree, point.domain, point.transcript))
         if read_blobs:
             opened.check_padding()
         for digest, use, data in opened.every_blob() if read_blobs else ():
@@ -190,11 +206,11 @@ class _ChainCheck:
 
     def note_checkpoints_without_content(self, context: Context, there: dict[int, set[bytes]]) -> None:
         """Find the checkpoints that lack something. `there`: {use: the digests of blobs on the remote}."""
-        if self._is_content_missing(context, self._points, there):
-            lacking = sum(self._is_content_missing(context, [point], there) for point in self._points)
+        if self._is_content_missing(context, self._needs, there):
+            lacking = sum(self._is_content_missing(context, [point], there) for point in self._needs)
             self._problems.append(f"{plural(lacking, 'checkpoint')} of {self._machine_or_chain} cannot be restored: content is missing")
 
-    def _is_content_missing(self, context: Context, points: Sequence[Checkpoint], there: dict[int, set[bytes]]) -> bool:
+    def _is_content_missing(self, context: Context, points: "Sequence[_Needs]", there: dict[int, set[bytes]]) -> bool:
         marker = Marker(
             self._fetch_containers,
             context.counter("looking for what is missing"),
@@ -209,17 +225,17 @@ class _ChainCheck:
 
     def _fetch_containers(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
         """A Reader of containers (store/reachability.py)."""
-        found = dict(self._reader.fetch(dict.fromkeys(wanted, kind)))
-        for digest in wanted:
-            data = found.get(digest)
-            if data is None or digests.of(data) != digest:
-                yield digest, errors.BlobMissing(f"blob {digest.hex()[:16]} is not on the remote")
-            else:
+        left = dict.fromkeys(wanted, kind)
+        for digest, data in self._reader.fetch(dict(left)):
+            if digest in left and digests.of(data) == digest:
+                del left[digest]
                 yield digest, data
+        for digest in left:
+            yield digest, errors.BlobMissing(f"blob {digest.hex()[:16]} is not on the remote")
 
     def report(self) -> ChainReport:
         """What was found."""
         pieces = self._reader.pieces
-        listed = sum(point.trigger != checkpoints.SAFETY for point in self._points)
         size, newest = sum(piece.size for piece in pieces), max((piece.modified_ns for piece in pieces), default=0)
-        return ChainReport(self._chain, self._machine, self._is_own, len(pieces), listed, self._blobs, size, newest, tuple(self._problems))
+        numbers = len(pieces), self._listed, self._blobs, size, newest
+        return ChainReport(self._chain, self._machine, self._is_own, *numbers, tuple(self._problems))

@@ -43,8 +43,8 @@ def references(kind: int, data: bytes) -> Iterator[Reference]:
         for item in items:
             yield Reference(packs.CHUNK_LIST if level else packs.CHUNK, item.digest, b"", item.length)
     elif kind == packs.DOMAIN:
-        for rule in domains.decode(data).rules:
-            yield Reference(packs.RULES, rule.digest)
+        for digest in domains.rule_files(data):
+            yield Reference(packs.RULES, digest)
     elif kind == packs.PLAN:
         for action in plans.decode(data):
             for entry in (action.before, action.after):

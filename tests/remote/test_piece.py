@@ -458,8 +458,7 @@ def test_no_more_memory_is_used_than_is_allowed(little_memory):
 
 @pytest.mark.parametrize("use", [CONTENT, CONTAINER])
 def test_a_blob_beyond_the_limit_of_its_use_is_refused(use):
-    kinds = {CONTENT: (packs.FILE, packs.CHUNK, packs.RULES), CONTAINER: (packs.TREE, packs.CHUNK_LIST, packs.DOMAIN)}
-    most = max(packs.MOST[kind] for kind in kinds[use])
+    most = {CONTENT: max(packs.MOST[kind] for kind in (packs.FILE, packs.CHUNK, packs.RULES)), CONTAINER: 32 << 20}[use]
     for size, words in ((most + 1, "no push makes"), (most, "declares")):
         assert words in refused(lie([(len(HELLO), size, 1, use)], digest=DIGEST, lengths=(size,)))
     with pytest.raises(piece.errors.RemoteError, match="longer than a piece may have"):

@@ -8,6 +8,7 @@ import casrewind
 import pytest
 
 from casrewind.model import digest as digests
+from casrewind.remote.allowance import RECORD_WEIGHT, RECORDS_FLOOR, RECORDS_RATIO
 from casrewind.remote import objects, piece, seal
 from casrewind.store import packs
 from support import handmade_pieces as handmade
@@ -169,7 +170,9 @@ def test_the_page_has_the_limits_of_the_code():
     assert {int(use): int(full) << 20 for use, full, _, _ in rows} == piece._FULL
     assert {int(use): (int(most) << 20) + (13 if more else 0) for use, _, most, more in rows} == piece.MOST
     assert f"at most {piece.MOST_TABLE >> 20} MiB plain" in TEXT and f"at most {piece.MOST_RECORDS >> 20} MiB." in TEXT
-    assert f"At most {piece.MOST_FRAMES:,} frames" in TEXT and packs.MOST[packs.DOMAIN] == piece.MOST[piece.CONTAINER]
+    assert f"At most {piece.MOST_FRAMES:,} frames" in TEXT and max(packs.MOST[packs.TREE], packs.MOST[packs.CHUNK_LIST]) < piece.MOST[piece.CONTAINER]
+    assert f"at most {piece.TABLE_RATIO} bytes for each compressed one and {piece.TABLE_FLOOR:,} more" in TEXT
+    assert f"{RECORDS_FLOOR >> 20} MiB, and {RECORDS_RATIO} bytes for each stored byte" in TEXT and f"payload and {RECORD_WEIGHT:,} bytes" in TEXT
 
 
 @pytest.mark.parametrize("number", [piece._TABLE_NUMBER, piece._PADDING_NUMBER])
