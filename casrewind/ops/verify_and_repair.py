@@ -51,6 +51,14 @@ def verify(context: Context, *, quick: bool = False) -> Verified:
         return _Check(context, quick=quick).check_all()
 
 
+def find_unsound(context: Context, points: Sequence[Checkpoint]) -> set[str]:
+    """The ids of those of these checkpoints in which `verify` would find something wrong. They need not be in the ledger; lengths of
+    content are compared, and no content is read."""
+    affected = _Check(context, quick=True).find_affected(points)
+    alone = [point for point in points if point.id in affected] if len(affected) > 1 else []  # one lie about a blob, and others need it
+    return {point.id for point in alone if _Check(context, quick=True).find_affected([point])} if alone else affected
+
+
 def needed_plans(context: Context) -> tuple[set[bytes], list[Problem]]:
     """Returns (the plans that undo, redo and open restores need, a problem for each unreadable journal)."""
     wanted, problems = set(step_plans(context)), list[Problem]()
@@ -87,17 +95,26 @@ class _Check:
         except errors.StoreDamaged as error:  # without the ledger nothing else can be checked
             self._problems = self._problems or [Problem(LEDGER, "ledger", error.problem)]
             return Verified(tuple(self._problems), 0, 0)
-        self._check_domains(points)
         self._check_plans()
+        self._check_points(points)
+        self._add_problems_of_bad_blobs(points)
+        unfinished = unfinished_purge(self._context)
+        return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
+
+    def find_affected(self, points: Sequence[Checkpoint]) -> set[str]:
+        """The ids of those of these checkpoints that need a blob which is not what they say."""
+        self._check_points(points)
+        places = places_affected(self._context.store, points, set(self._bad)) if self._bad else {}
+        return {place.checkpoint for affected in places.values() for place in affected}
+
+    def _check_points(self, points: Sequence[Checkpoint]) -> None:
+        self._check_domains(points)
         for point in points:
             if point.transcript is not None:
                 self._expect_content(reference_of_file(point.transcript))
         self._check_trees(points)
         self._check_chunk_lists()
         self._check_content()
-        self._add_problems_of_bad_blobs(points)
-        unfinished = unfinished_purge(self._context)
-        return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
     def _add_problem(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail))
@@ -113,7 +130,7 @@ class _Check:
                 else:
                     self._bad[digest] = (kind, data.problem)
 
-    def _check_domains(self, points: list[Checkpoint]) -> None:
+    def _check_domains(self, points: Sequence[Checkpoint]) -> None:
         rules: set[bytes] = set()
         for digest, data in self._read_or_note_as_bad(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
             try:
@@ -142,7 +159,7 @@ class _Check:
         if known.setdefault(file.digest, file.size) != file.size:
             self._bad[file.digest] = (BLOB, "two entries record different sizes for it")
 
-    def _check_trees(self, points: list[Checkpoint]) -> None:
+    def _check_trees(self, points: Sequence[Checkpoint]) -> None:
         roots = {point.tree for point in points}
         wanted, seen = roots, set(roots)
         trees: dict[bytes, tuple[int, list[bytes]]] = {}

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING, NamedTuple
+from .._typing import NamedTuple
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -18,11 +18,8 @@ from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..store import ledger
-from ..store.catalog import Marked, marks_after
+from ..store.catalog import UNMARKED, Marked, marks_after
 from .piece_errors import PieceDamaged
-
-if TYPE_CHECKING:
-    from .push import Item
 
 _ID = re.compile(r"[0-9a-z]{4,64}")
 _OF_CHAIN = 10
@@ -31,6 +28,10 @@ _NAMED = 3
 """Ids that a sentence names."""
 _MOST_MOVES = 100
 """Moves of a project that are taken at once."""
+
+
+Item = tuple[int, int, bytes]
+"""A record: its kind, its sequence number in the store of its machine, its payload."""
 
 
 class OwnRecords(NamedTuple):
@@ -49,7 +50,7 @@ class Arriving(NamedTuple):
     sequence number, the first is first. `problems`: sentences about what was left out."""
 
     points: list[tuple[int, Checkpoint]]
-    others: "list[Item]"
+    others: list[Item]
     problems: tuple[str, ...] = ()
 
 
@@ -90,7 +91,7 @@ def _what_counts(point: Checkpoint) -> Checkpoint:
     return point._replace(seq=0, worktree=b"", root=b"", cursor=b"", transcript=None, more=checkpoints.NOTHING_ELSE)
 
 
-def own_records(items: "Iterable[Item]") -> OwnRecords:
+def own_records(items: Iterable[Item]) -> OwnRecords:
     """Of the records in a chain, those that can be its own. A push sends no other kinds, and no checkpoint of another machine."""
     found = OwnRecords([], [], [], 0)
     first: dict[str, Checkpoint] = {}
@@ -186,6 +187,7 @@ class _Owned:
         self._worktrees = {point.id: point.worktree for _, point in arrived.points}
         self._new = set(self._worktrees.values())
         self._here: dict[str, Marked] = {}
+        self._now: dict[str, Marked] = {}
         self._left: dict[str, Marked] = {}
         self._rewinds = set[bytes]()
         self._moves = 0
@@ -198,11 +200,7 @@ class _Owned:
     def has(self, kind: int, payload: bytes) -> bool:
         """True if a record besides checkpoints is to be stored."""
         if kind in ledger.MARKS:
-            mark = history.decode_mark(payload)
-            is_own = self._is_own_checkpoint(mark.checkpoint)
-            if not is_own and (marks := self._left.get(mark.checkpoint) or self._here.get(mark.checkpoint)) is not None:
-                self._left[mark.checkpoint] = marks_after(marks, kind, mark)
-            return is_own
+            return self._has_mark(kind, history.decode_mark(payload))
         if kind == ledger.SESSION:
             rewind = rewind_record.decode(payload)
             is_own = self._is_own_checkpoint(rewind.checkpoint) if rewind.checkpoint else rewind.worktree == self._root
@@ -210,10 +208,18 @@ class _Owned:
         self._moves += 1  # each reads every checkpoint, also when an index is rebuilt
         return self._moves <= _MOST_MOVES and history.decode_adoption(payload).old in self._worktrees.values()
 
+    def _has_mark(self, kind: int, mark: history.Mark) -> bool:
+        """True for a pin or label of an own checkpoint that changes something: a chain that is not whole is read again by each pull."""
+        is_own = self._is_own_checkpoint(mark.checkpoint)
+        changed = self._now if is_own else self._left
+        before = changed.get(mark.checkpoint) or self._here.get(mark.checkpoint) or UNMARKED
+        changed[mark.checkpoint] = marks_after(before, kind, mark)
+        return is_own and changed[mark.checkpoint] != before
+
     def _is_own_checkpoint(self, identity: str) -> bool:
         key = self._worktrees.get(identity, b"")
         return key in self._new or is_of_chain(self._chain, key)
 
     def count_marks_left_out(self) -> int:
         """The number of checkpoints that would have other pins and labels."""
-        return sum(marks != self._here[identity] for identity, marks in self._left.items())
+        return sum(marks != self._here.get(identity, marks) for identity, marks in self._left.items())

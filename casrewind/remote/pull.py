@@ -16,9 +16,10 @@ from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
 from ..ops.checkpoint_names import AFTER, REMOTE
 from ..ops.context import Context
+from ..ops.verify_and_repair import find_unsound
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
-from .arriving import Arriving, choose_arriving, key_here, own_records, store_records
+from .arriving import Arriving, Item, choose_arriving, key_here, own_records, store_records
 from .chain import ChainReader, damage_in_words
 from .piece import CONTAINER, CONTENT
 from .piece_errors import PieceDamaged
@@ -28,7 +29,6 @@ from .sync_state import ReadChain, StateFiles
 
 if TYPE_CHECKING:
     from .objects import ObjectInfo
-    from .push import Item
 
 _AT_ONCE = 32 << 20
 """Bytes of packs that are written before they are made durable."""
@@ -61,7 +61,7 @@ class ChainRecords(NamedTuple):
 
     chain: str
     reader: ChainReader
-    items: "list[Item]"
+    items: list[Item]
     read: ReadChain
     problems: list[str]
 
@@ -298,6 +298,7 @@ def store_arriving(
         fetcher = Fetcher(context, writer, found.reader, rows)
         kept = fetcher.fetch_and_find_complete([point for _, point in arriving.points])
         fetcher.make_durable()
+        kept -= find_unsound(context, [point for _, point in arriving.points if point.id in kept])
         arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
         found.reader.forget_all_read()
         if before_records is not None:

@@ -23,6 +23,7 @@ from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect, probe
+from .arriving import Item
 from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
@@ -40,9 +41,6 @@ KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 COPIED = "this store was copied from another machine: it goes on as a machine of its own"
 BLOCKED = "somebody put objects where this machine's next pieces belong: it goes on in a new chain"
 AFTER_PURGE = "after the purge everything is pushed anew, and what was pushed before it is emptied"
-
-Item = tuple[int, int, bytes]
-"""A record: its kind, its sequence number in the store of its machine, its payload."""
 
 
 class Pushed(NamedTuple):

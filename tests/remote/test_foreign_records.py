@@ -9,6 +9,7 @@ from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import history, rewind_record
+from casrewind.model.manifest import FILE, Entry
 from casrewind.ops import conversation
 from casrewind.store import ledger
 from support.handmade_points import DATA, GOOD, checkpoint_record, handmade, point
@@ -213,3 +214,16 @@ def test_checkpoints_that_name_another_machine_are_not_taken(machine, other, tmp
     other.pull()
     assert set(other.points()) == {made.id}
     assert set(machine.clone_to(tmp_path / "clone", everything=True).points()) == {made.id}
+
+
+@pytest.mark.parametrize("what", ["a file", "a conversation"])
+def test_a_size_that_is_a_lie_makes_no_checkpoint_of_others_look_damaged(machine, other, what):
+    """It named a blob of the victim with another size: verify said that the victim's own checkpoint was damaged."""
+    mine = other.save({"f": DATA})
+    entry = handmade.file_row(b"f", digests.of(DATA), 1 << 50)
+    tree = handmade.tree(entry) if what == "a file" else GOOD
+    transcript = Entry(FILE, 0o600, 1 << 50, 0, digests.of(DATA)) if what == "a conversation" else None
+    lie(machine, checkpoint_record(point(tree, transcript=transcript)), checkpoint_record(point(GOOD), 2), trees=(GOOD, tree))
+    taken = other.pull()
+    assert taken.checkpoints == {"liar": 1} and len(taken.problems) == 1
+    assert not other.problems() and other.tree(mine.id) == {b"f": DATA}
