@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..model import checkpoint as checkpoints
 from ..model import history
 from ..ops.context import Context
 from ..store import ledger
@@ -133,12 +134,13 @@ def _describe_old_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo])
 
 
 def _why_kept(items: Iterable[tuple[int, int, bytes]]) -> str:
-    """Why a chain with these records stays, "" if it may go. Raises PieceDamaged."""
-    pinned, labelled = set(), set()
+    """Why a chain with these records stays, "" if it may go: a pin keeps it. A label does not: each sandbox that begins with
+    `save -m` would stay for ever. Raises PieceDamaged."""
+    pinned = set()
     for kind, _, payload in items:
         if kind == ledger.CHECKPOINT:
             point = decode_point(payload)
-            labelled |= {point.id} if point.label else set()
+            pinned |= {point.id} if point.flags & checkpoints.PINNED else set()
         elif kind in ledger.MARKS:
             try:
                 mark = history.decode_mark(payload)
@@ -148,9 +150,7 @@ def _why_kept(items: Iterable[tuple[int, int, bytes]]) -> str:
                 pinned.add(mark.checkpoint)
             elif kind == ledger.UNPIN:
                 pinned.discard(mark.checkpoint)
-            else:
-                (labelled.add if mark.label else labelled.discard)(mark.checkpoint)
-    return "it has pinned checkpoints" if pinned else "it has labelled checkpoints" if labelled else ""
+    return "it has pinned checkpoints" if pinned else ""
 
 
 def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:

@@ -14,6 +14,7 @@ from casrewind.remote.piece_names import all_pieces_of, holds_of
 from casrewind.remote.objects import Objects
 from support import handmade_pieces as handmade
 from support.machines import Machine, Requests, Stop, chains_of, keys_of, stopping
+from support.trees import plant
 
 
 @pytest.fixture
@@ -97,27 +98,37 @@ def test_a_machine_whose_chain_was_removed_begins_anew_and_sends_everything(mach
     assert not reader.pull().problems and reader.tree(edit.id) == machine.tree(edit.id)
 
 
-def test_what_is_pinned_labelled_own_or_newest_stays(machine, tmp_path, url):
+def test_what_is_pinned_own_or_newest_stays_and_a_label_keeps_nothing(machine, tmp_path, url):
     assert [one.kept for one in old_in(machine)] == [], "its own"
     other = Machine.with_remote(tmp_path / "three", url, "other")
     point = other.save({"x": b"y"})
     other.push()
     (found,) = old_in(other)
-    assert found.kept == "it has labelled checkpoints" and found.machine == "sandbox-4"
+    assert found.kept == "" and found.machine == "sandbox-4", "its first one has a label"
     with other.open() as workspace:
         workspace.pin(point)
     other.push()
     third = Machine.with_remote(tmp_path / "four", url, "third")
     third.save({"x": b"z"})
     third.push()
-    assert {one.machine: one.kept for one in old_in(third)} == {
-        "sandbox-4": "it has labelled checkpoints", "other": "it has pinned checkpoints",
-    }  # fmt: skip
+    assert {one.machine: one.kept for one in old_in(third)} == {"sandbox-4": "", "other": "it has pinned checkpoints"}
     with other.open() as workspace:
         workspace.unpin(point)
     other.push()
     assert {one.machine: one.kept for one in old_in(third)}["other"] == ""
     assert old_in(third, keep=3600) == [], "nothing is that old"
+
+
+def test_a_checkpoint_that_was_saved_with_a_pin_keeps_its_chain(tmp_path, url):
+    pinned = Machine.with_remote(tmp_path / "one", url, "pinned")
+    with pinned.open() as workspace:
+        plant(pinned.root, {"a": b"1"})
+        workspace.save(pin=True)
+    pinned.push()
+    other = Machine.with_remote(tmp_path / "three", url, "other")
+    other.save({"x": b"y"})
+    other.push()
+    assert [one.kept for one in old_in(other)] == ["it has pinned checkpoints"]
 
 
 def test_the_age_is_that_of_the_server_and_counts_from_the_newest_piece(tmp_path):
