@@ -47,7 +47,7 @@ _KEYS: dict[str, dict[str, str]] = {
     "capture": {"max_file_size": "size", "default_excludes": "flag", "transcripts": "flag"},
     "restore": {"keep_edits": "flag"},
     "hooks": {"tier": "tier", "budget": "age", "session_line": "flag", "warn_removed": "most", "tell_agent": "flag"},
-    "remote": {"from_environment": "flag", "push": "push", "interval": "age", "keep": "keep"},
+    "remote": {"from_environment": "flag", "push": "push", "interval": "age", "wait": "age", "keep": "keep"},
 }
 _FIELDS = {f"remote.{key}": f"remote_{key}" for key in _KEYS["remote"]}
 """{setting: its field in Config}, where that is not its key. The variable has the field's name."""
@@ -78,6 +78,7 @@ class Config(NamedTuple):
     remote_from_environment: bool = False
     remote_push: str = "off"
     remote_interval: float = 60.0
+    remote_wait: float = 1.0
     remote_keep: float = 0.0
 
 

@@ -213,6 +213,10 @@ class Client:
         """The seconds that handling an event may take."""
         return self.events.budgets.get(event) or _BUDGETS.get(self.events.triggers.get(event, ""), BUDGET)
 
+    def seconds_until_stopped(self, event: str) -> float:
+        """The seconds after which the client stops a hook of an event."""
+        return float(min((hook.timeout for hook in self.settings.hooks if hook.event == event), default=self.seconds_for(event)))
+
     def carries_command(self, event: str) -> bool:
         """True for the event that carries a `/casrewind` command."""
         return self.events.triggers.get(event) == "prompt"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SESSION_END = "session_end"
 _WITHOUT = frozenset({"session_start", "prompt"})
 """Triggers after which no push starts: a person waits for the client then."""
-_PAUSE = 0.01
+_PAUSE = 0.02
 
 
 def is_wanted(setting: str, trigger: str) -> bool:
@@ -32,7 +32,7 @@ def is_wanted(setting: str, trigger: str) -> bool:
     return trigger == SESSION_END if setting == SESSION_END else setting == "turns" and trigger not in _WITHOUT
 
 
-def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None) -> None:
+def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None, record: int) -> None:
     """As start_push, for a hook, if store and configuration are the user's own. Else a note says why not, which `status` shows.
     Raises nothing."""
     inside = os.path.realpath(root)
@@ -44,13 +44,13 @@ def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: f
                 notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem)
                 push_notes.write_push_notes(os.path.dirname(remotes), directory, notes)
             return
-    start_push(root, remotes, settings, wait=wait)
+    start_push(root, remotes, settings, wait=wait, record=record)
 
 
-def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | None = None) -> bool:
+def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | None = None, record: int = 0) -> bool:
     """Start a push of the store of `root`, unless one waits or runs already. `remotes` is the store's directory of remotes.
-    With `wait` the push begins at once, and this process waits for its end, at most so many seconds. Returns True if
-    that came. Raises nothing."""
+    With `wait` the push begins at once, and this process waits, at most so many seconds, until the remote has the ledger up to number
+    `record`, or until the push that it started ends. Returns True if that came. Raises nothing."""
     end = time.monotonic() + (wait or 0.0)
     directory = push_notes.remote_directory(remotes)
     if not directory:
@@ -58,13 +58,25 @@ def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | N
     with suppress(OSError, errors.CasrewindError):
         claim = PushClaim(directory)
         try:
-            if wait is not None:
-                claim.skip_wait_of_next_push()
-            process = _spawn_push_process(root, settings, claim) if claim.take() else 0
-            return wait is not None and _wait_until_push_ends(claim, process, end)
+            if wait is None:
+                if claim.take():
+                    _spawn_push_process(root, settings, claim)
+                return False
+            while not _is_pushed(directory, record):
+                claim.skip_wait_of_next_push()  # a process that has pushed looks once more: it need not wait, either
+                if claim.take():  # the push that ran may have begun before that record
+                    return _wait_for_process(_spawn_push_process(root, settings, claim), end)
+                if time.monotonic() >= end:
+                    return False
+                time.sleep(_PAUSE)
+            return True
         finally:
             claim.close()
     return False
+
+
+def _is_pushed(directory: str, record: int) -> bool:
+    return 0 < record <= push_notes.read_push_notes(directory).seq
 
 
 def _spawn_push_process(root: str, settings: "Settings", claim: PushClaim) -> int:
@@ -75,16 +87,12 @@ def _spawn_push_process(root: str, settings: "Settings", claim: PushClaim) -> in
     return launch.spawn_in_background([*launch.own_command(), "-C", root, *store, *force, "push", "--auto"], claim.fd)
 
 
-def _wait_until_push_ends(claim: PushClaim, process: int, end: float) -> bool:
-    """Wait for the end of a push: that of the process, or without one until the claim is free. False if `end` comes first."""
+def _wait_for_process(process: int, end: float) -> bool:
+    """Wait for the end of a process. False if `end` comes first."""
     while True:
-        if process:
-            with suppress(ChildProcessError):
-                if os.waitpid(process, os.WNOHANG)[0]:
-                    return True
-        elif claim.take():
-            claim.release()
-            return True
+        with suppress(ChildProcessError):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                return True
         if time.monotonic() >= end:
             return False
         time.sleep(_PAUSE)

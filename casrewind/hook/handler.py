@@ -143,8 +143,8 @@ class HookJob:
     settings: "Settings"
     config: "Config"
     _sessions: "AgentSessions | None" = None
-    _unpushed: tuple[str, str] | None = None
-    """Of a save that a push follows: the root, and the store's directory of remotes."""
+    _unpushed: tuple[str, str, int] | None = None
+    """Of a save that a push follows: the root, the store's directory of remotes, and the number of the checkpoint's record."""
     _saved_root = ""
     """The root of a save."""
 
@@ -236,7 +236,7 @@ class HookJob:
 
             background_gc.start_gc(context.root.path, self.settings)
         if self.config.remote_push != "off":
-            self._unpushed = context.root.path, context.store.remotes
+            self._unpushed = context.root.path, context.store.remotes, saved.checkpoint.seq
         self._saved_root = context.root.path
         return saved
 
@@ -259,15 +259,17 @@ class HookJob:
 
     def start_push(self) -> None:
         """Start a push of what `save` saved, if the user wants that. Call it when the client has the hook's answer. At the
-        end of a session it waits for the push, within the event's budget. Raises nothing."""
+        end of a session it waits for the push as long as remote.wait says, and the client lets it. Raises nothing."""
         if self._unpushed is None:
             return
         from . import background_push
 
         if background_push.is_wanted(self.config.remote_push, self.event.trigger):
+            root, remotes, record = self._unpushed
             used = max(time.time_ns() - self.at_ns, 0) / 1e9
-            wait = max(self.event.budget - used - 2 * _SPARE, 0.0) if self.ends_session else None
-            background_push.start_push_after_save(*self._unpushed, self.settings, wait)
+            most = min(self.config.remote_wait, self.client.seconds_until_stopped(self.event.name))
+            wait = max(most - used - 2 * _SPARE, 0.0) if self.ends_session else None
+            background_push.start_push_after_save(root, remotes, self.settings, wait, record)
 
     def event_line(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""

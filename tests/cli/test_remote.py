@@ -70,8 +70,12 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
 
 def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url):
     assert re.search(rf"  remote       {re.escape(url)}; 1 checkpoint not pushed \(since \d\d:\d\d\)\n", sandbox("status", code=0).out)
-    assert without_numbers(sandbox("push", "-n", code=0).out) == "would push 1 checkpoint (5 blobs, SIZE), before compression\n"
-    assert without_numbers(sandbox("push", code=0).out) == "pushed 1 checkpoint (5 blobs, SIZE) in 5 requests\n"
+    assert without_numbers(sandbox("push", "-n", code=0).out) == (
+        "would push 1 checkpoint (5 blobs, SIZE), before compression\n  2 new files: app.py, lib/x.py\n"
+    )
+    assert without_numbers(sandbox("push", code=0).out) == (
+        "pushed 1 checkpoint (5 blobs, SIZE) in 5 requests\n  2 new files: app.py, lib/x.py\n"
+    )
     assert sandbox("push", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert sandbox("push", "-n", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert f"  remote       {url}; all checkpoints are pushed\n" in sandbox("status", code=0).out
@@ -119,7 +123,7 @@ def test_export_and_import_carry_a_checkpoint_in_a_stream(sandbox, laptop, tmp_p
     ):  # fmt: skip
         line = [sys.executable, "-m", "casrewind", "-C", sandbox.root, "export", *options, "last"]
         done = subprocess.run(line, env=sandbox.environment, capture_output=True, check=True)
-        assert without_numbers(done.stderr.decode()) == f"exported 1 checkpoint (SIZE), {how}\n"
+        assert without_numbers(done.stderr.decode()) == f"exported 1 checkpoint ID, N s ago (SIZE), {how}\n"
         (tmp_path / name).write_bytes(done.stdout)
     assert (tmp_path / "plain").read_bytes().startswith(b"casrewind export 2 plain\n")
     assert b"app.py" not in (tmp_path / "sealed").read_bytes()
@@ -186,8 +190,9 @@ def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sa
     said = sandbox("purge", "secret", "-y", code=0).err
     assert f"{url} may still hold it, in what sandbox-4 pushed: casrewind push sends everything anew, and empties that\n" in said
     out = without_numbers(sandbox("push", code=0).out).splitlines()
-    assert out[0] == "after the purge everything is pushed anew, and what was pushed before it is emptied"
-    assert out[1].startswith("pushed 2 checkpoints")
+    assert out[0] == "after a purge the files of now are not saved first: they may have what was purged"
+    assert out[1] == "after the purge everything is pushed anew, and what was pushed before it is emptied"
+    assert out[2].startswith("pushed 2 checkpoints")
     after = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
     assert [path.name for path in before if after[path] == before[path]] == ["casrewind"] and len(after) == 4, "the end of the old chain, and the new one"
 

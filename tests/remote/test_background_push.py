@@ -261,7 +261,7 @@ def test_push_wait_and_push_background_say_how_it_went(pushing, s3):
         pushing.has_ended()
     assert pushing.not_pushed() == 0
     pushing.event(CASREWIND_REMOTE_PUSH="off")
-    refused = pushing.casrewind("push", "--wait", "110s", code=17, AWS_ENDPOINT_URL="http://127.0.0.1:1")
+    refused = pushing.casrewind("push", "--wait", "1s", code=17, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     assert f"{pushing.url} cannot be reached" in refused.err and refused.err.endswith("casrewind push tries again\n")
     assert "'soon' is not a length of time" in pushing.casrewind("push", "--wait", "soon", code=64).err
 

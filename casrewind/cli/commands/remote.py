@@ -16,19 +16,25 @@ from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
 from ...settings import from_environment
 from ...store import push_notes
+from ..show.outgoing import new_files_line, outgoing_shape, saved_first_line
 from ..show.remote import not_pushed, remote_lines, remote_shape, verified_lines, verified_shape
-from ..show.text import human_size
-from ..terminal.lines import print_json, print_line, remark
+from ..show.text import human_size, signed_counts, skipped_lines
+from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.questions import agreed, must_ask_or_raise
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
     from ...ops.context import Context
+    from ...remote.outgoing import Outgoing, SavedFirst
     from ...remote.pull import Pulled
     from ...remote.push import Pushed
     from ...remote.remote_config import Remote
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
+
+_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+"""Seconds between two tries of `push --wait`: the first pause, and what it grows to."""
+_GOES_ON = "the push goes on in the background; casrewind status says how far it is"
 
 
 def remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -209,16 +215,47 @@ def _print_remote(context: "Context", options: "ParsedOptions") -> int:
 
 def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind push."""
-    if options.auto or options.background or options.wait is not None:
-        return _push_in_background(context, options)
+    if options.auto:
+        return _be_background_push(context, options)
+    from ...remote import outgoing
+
+    directory, config = configs.need(context.store)
+    if options.background or options.wait is not None:
+        wait = 0.0 if options.wait is None else parse_age(options.wait, "--wait")
+        return _push_in_background(context, options, wait, outgoing.save_first(context))
+    opened = configs.open_remote(context.store)
+    if options.purge_held and not _may_purge_held(opened, options):
+        print_line("nothing was pushed")
+        return OK
+    if options.dry_run:
+        first = outgoing.SavedFirst(why_not=outgoing.why_not_saved(context))
+        going = outgoing.find_outgoing(context, directory, with_now=not first.why_not)
+    else:
+        first, going = outgoing.save_first(context), outgoing.Outgoing()
+        with suppress(errors.CasrewindError):  # the names are worth less than the push, which says what is damaged
+            going = outgoing.find_outgoing(context, directory, with_now=False)
+    is_incomplete = _remark_on_save(first)
+    found = _push_or_say_what_waits(context, opened, options, done)
+    _remark_on_strangers(len(opened.files.strangers.met), config.url)
+    done()
+    if options.json:
+        print_json({**_pushed_json(found, config.url), **outgoing_shape(first, going.new)})
+    else:
+        for line in (saved_first_line(first), *_pushed_lines(found, going, config.url), new_files_line(going.new)):
+            if line:
+                print_line(line)
+    for name in found.left:
+        remark(f"casrewind: not emptied, it may hold purged content: {config.url}/{name}")
+    for identity in found.damaged:
+        remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
+    return REMARKS if is_incomplete or found.left or found.damaged else OK
+
+
+def _push_or_say_what_waits(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":
     from ...remote import push as pushes
 
-    opened = configs.open_remote(context.store)
     try:
-        if options.purge_held and not _may_purge_held(opened, options):
-            print_line("nothing was pushed")
-            return OK
-        found = pushes.push(
+        return pushes.push(
             context, opened, dry_run=options.dry_run, keep_purged=options.keep_purged, purge_held=options.purge_held
         )
     except errors.RemoteError as error:
@@ -232,18 +269,6 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         done()
         remark("casrewind: the push was stopped: what is there stays there, and the next push sends the rest")
         raise
-    _remark_on_strangers(len(opened.files.strangers.met), opened.config.url)
-    done()
-    if options.json:
-        print_json(_pushed_json(found, opened.config.url))
-    else:
-        for line in _pushed_lines(found, opened.config.url):
-            print_line(line)
-    for name in found.left:
-        remark(f"casrewind: not emptied, it may hold purged content: {opened.config.url}/{name}")
-    for identity in found.damaged:
-        remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
-    return REMARKS if found.left or found.damaged else OK
 
 
 def _may_purge_held(opened: "Remote", options: "ParsedOptions") -> bool:
@@ -259,45 +284,73 @@ def _may_purge_held(opened: "Remote", options: "ParsedOptions") -> bool:
     return not must_ask_or_raise(options, "empties what clones use") or agreed("Empty it?")
 
 
-def _push_in_background(context: "Context", options: "ParsedOptions") -> int:
-    """Start the process of a background push, or be it (--auto)."""
-    settings, config = from_environment(store=options.store, force=options.force)
-    if options.auto:
-        from ...remote import push_process
+def _remark_on_save(first: "SavedFirst") -> bool:
+    """Say what the save before a push could not take. True if there is something."""
+    if first.problem:
+        remark(f"casrewind: the files of now were not saved: {first.problem}")
+    faults = () if first.saved is None else first.saved.faults
+    print_lines(skipped_lines(faults))
+    return bool(first.problem or faults)
 
-        os.chdir("/")  # do not keep a file system busy
-        environ = context.environ if config.remote_from_environment else {}
-        push_process.run_push_process(context, config.remote_interval, environ=environ)
-        return OK
+
+def _be_background_push(context: "Context", options: "ParsedOptions") -> int:
+    from ...remote import push_process
+
+    _, config = from_environment(store=options.store, force=options.force)
+    os.chdir("/")  # do not keep a file system busy
+    environ = context.environ if config.remote_from_environment else {}
+    push_process.run_push_process(context, config.remote_interval, environ=environ)
+    return OK
+
+
+def _push_in_background(context: "Context", options: "ParsedOptions", wait: float, first: "SavedFirst") -> int:
+    """Start the process of a background push, wait for it at most so many seconds, and start it again while it fails."""
     from ...hook import background_push
     from ...remote.push import unsent
 
+    is_incomplete = _remark_on_save(first)
+    settings, _ = from_environment(store=options.store, force=options.force)
     directory, remote_config = configs.need(context.store)
-    began, wait = time.time_ns(), 0.0 if options.wait is None else parse_age(options.wait, "--wait")
-    is_done = background_push.start_push(context.root.path, context.store.remotes, settings, wait=wait)
-    found = unsent(context)
+    before, pause = push_notes.read_push_notes(directory), _PAUSE
+    end = time.monotonic() + wait
+    while True:
+        is_done = background_push.start_push(context.root.path, context.store.remotes, settings, wait=max(end - time.monotonic(), 0.0))
+        found = unsent(context)
+        number = 0 if found is None else found.number
+        left = end - time.monotonic()
+        if (is_done and not number) or left <= 0:
+            break
+        time.sleep(min(pause, left))
+        pause = min(2 * pause, _LONGEST_PAUSE)
     notes = push_notes.read_push_notes(directory)
-    if notes.problem and notes.failed_ns >= began:
+    if notes.problem and notes.failed_ns != before.failed_ns:
         raise errors.RemoteError(notes.problem, "casrewind push tries again")
-    number = 0 if found is None else found.number
     if options.json:
-        print_json({"url": remote_config.url, "done": is_done and not number, "not_pushed": number})
-    elif is_done and not number:
-        print_line(f"all checkpoints are on {remote_config.url}")
+        shape = {key: value for key, value in outgoing_shape(first, ()).items() if key != "new_files"}
+        print_json({"url": remote_config.url, "done": is_done and not number, "not_pushed": number, **shape})
     else:
-        print_line("the push goes on in the background; casrewind status says how far it is")
-    return OK if options.background or not number else REMARKS
+        if line := saved_first_line(first):
+            print_line(line)
+        is_all = is_done and not number
+        print_line(f"all checkpoints are on {remote_config.url}" if is_all else _GOES_ON)
+    return REMARKS if is_incomplete or (number and not options.background) else OK
 
 
-def _pushed_lines(found: "Pushed", url: str) -> list[str]:
+def _pushed_lines(found: "Pushed", going: "Outgoing", url: str) -> list[str]:
     what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {human_size(found.size)})"
     if found.dry_run:
-        return [f"would push {what}, before compression" if found.checkpoints else f"nothing to push: all checkpoints are on {url}"]
+        first = f"would save the files of now first ({signed_counts(going.unsaved)})" if any(going.unsaved) else ""
+        if found.checkpoints:
+            return [*filter(None, [first]), f"would push {what}, before compression"]
+        return [f"{first}, and push that" if first else f"nothing to push: all checkpoints are on {url}"]
     if not found.requests and found.damaged:
         return []
     if not found.requests:
         return [f"nothing to push: all checkpoints are on {url}"]
-    return [*found.notes, f"pushed {what} in {plural(found.requests, 'request')}"]
+    requests = f"in {plural(found.requests, 'request')}"
+    if found.checkpoints or not found.size:
+        return [*found.notes, f"pushed {what} {requests}" if found.checkpoints else f"all checkpoints are on {url}"]
+    return [*found.notes, f"pushed what was noted about earlier checkpoints, such as pins and labels, {requests}; no checkpoint is new"]
 
 
 def _pushed_json(found: "Pushed", url: str) -> "dict[str, object]":
@@ -378,11 +431,10 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
 def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind export."""
     from ...ops import lookup
-    from ...remote import archive
+    from ...remote import archive, outgoing
 
     if sys.stdout.isatty():
         raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
-    points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
     found = configs.find(context.store)
     master = None if options.plain else _key_for_stream({}, options, found)
     if not options.plain and master is None:
@@ -390,11 +442,17 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
             "an export needs a key: this project has no remote",
             "give --key-file FILE, or --plain for no encryption",
         )
+    first = outgoing.save_first(context) if options.ref in (None, "last") else outgoing.SavedFirst()
+    is_incomplete = _remark_on_save(first)
+    points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
     made = archive.export(context, sys.stdout.buffer, master, points, None if found is None else found[1])
     done()
     how = "PLAIN: everybody who has it can read it" if master is None else "encrypted; import needs the same key"
-    remark(f"exported {plural(made.checkpoints, 'checkpoint')} ({human_size(made.size)}), {how}")
-    return OK
+    if line := saved_first_line(first):
+        remark(line)
+    which = "" if points is None else f" {points[0].id}, {age_in_words(points[0].created_ns)}"
+    remark(f"exported {plural(made.checkpoints, 'checkpoint')}{which} ({human_size(made.size)}), {how}")
+    return REMARKS if is_incomplete else OK
 
 
 def _key_for_stream(environ: Mapping[str, str], options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:

@@ -396,14 +396,15 @@ COMMANDS = {
         group=REMOTE, creates=True, stays=True, function="remote.remote"),
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
-        (DRY_RUN._replace(help="show how much would be sent", group="how"),
+        (DRY_RUN._replace(help="show how much would be sent, and the new files; saves nothing", group="how"),
          flag("--keep-purged", "send, even if what this project was cloned from was purged since"),
          flag("--purge-held", "after a purge: empty what was pushed before, even if clones use it"), YES,
          flag("--background", "start a process that pushes, and do not wait for it", group="how"),
-         Option(("--wait",), "the same, and wait for its end at most AGE: 1.2s, 1m", "AGE", group="how"), _AUTO, JSON),
-        more="Sends each file and conversation once, encrypted. A push that was cut goes on with the next one. The setting remote.push "
-        "lets hooks push by themselves.",
-        group=REMOTE, stays=True, function="remote.push"),
+         Option(("--wait",), "the same, wait for its end at most AGE (1.2s, 1m), and start it again if it fails", "AGE", group="how"),
+         _AUTO, JSON),
+        more="Saves the files of now first, unless a turn of an agent runs. Sends each file and conversation once, encrypted. A push that "
+        "was cut goes on with the next one. The setting remote.push lets hooks push by themselves.",
+        group=REMOTE, stays=True, saves=True, function="remote.push"),
     "pull": Command(
         "Take the checkpoints of other machines from the remote", ("casrewind pull", "casrewind pull --newest"),
         (flag("--newest", "only the newest checkpoint of each machine"), JSON),
@@ -421,9 +422,9 @@ COMMANDS = {
         REF._replace(help="a checkpoint (default: all)", nargs="?"),
         flag("--plain", "without encryption: everybody who has the stream can read it"),
         Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE")),
-        more="Encrypted with the key in --key-file, by default with that of the remote. To another machine: "
-        "casrewind export @1 | ssh HOST casrewind -C shop import -",
-        group=REMOTE, stays=True, function="remote.export"),
+        more="Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with `last`, it saves the files of "
+        "now first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop import -",
+        group=REMOTE, stays=True, saves=True, function="remote.export"),
     "import": Command(
         "Take the checkpoints that export wrote", ("casrewind import shop.export",), (
         Option(("file",), "the file, or - for standard input", "FILE"),

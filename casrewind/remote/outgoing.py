@@ -1,0 +1,90 @@
+"""What leaves this machine with a push that a person types: the files of now are saved first, and new files are named.
+
+Two dangers are prevented here. A person types `push`, is told that all is pushed, and switches the machine off: the edits since
+the last turn were in no checkpoint. And a file leaves the machine of which nobody knew: a key that an agent wrote into the project.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from .. import agents, errors
+from .._typing import NamedTuple
+from ..agents import client_process
+from ..model import diff as diffs
+from ..model.manifest import DIR
+from ..ops import compare
+from ..ops.context import Context
+from ..ops.save import Saved, save
+from ..store import push_notes
+from .sync_state import StateFiles
+
+
+class SavedFirst(NamedTuple):
+    """What became of the save before a push: the save, None if there was none. `why_not`: why nothing was to be saved, or "". `problem`:
+    why the save failed, or ""."""
+
+    saved: Saved | None = None
+    why_not: str = ""
+    problem: str = ""
+
+
+def save_first(context: Context) -> SavedFirst:
+    """Save the files of now, if nothing speaks against it. Nothing is published if the newest checkpoint has this very state. Raises
+    nothing that a save raises: what is saved already is worth a push."""
+    why_not = why_not_saved(context)
+    if why_not:
+        return SavedFirst(why_not=why_not)
+    try:
+        return SavedFirst(save(context))
+    except (errors.CasrewindError, OSError) as error:
+        return SavedFirst(problem=str(error))
+
+
+def why_not_saved(context: Context) -> str:
+    """Why a push does not save the files of now first, "" if it does. After a purge the file with the secret may still be there."""
+    directory = push_notes.remote_directory(context.store.remotes)
+    if directory and StateFiles(directory).is_purged():
+        return "after a purge the files of now are not saved first: they may have what was purged"
+    running = agent_at_work(context)
+    return f"a turn of {running} runs, so the files of now are not saved: this sends what is saved already" if running else ""
+
+
+def agent_at_work(context: Context) -> str:
+    """The agent that works on a turn in this project now, `run` for a command of `casrewind run`, "" for none."""
+    sessions, key = context.store.sessions, context.root.key.hex()
+    for one in (*sessions.running_commands(), *sessions.all()):
+        if one.worktree != key or not one.running or one.pid <= 0:
+            continue
+        is_alive = client_process.is_alive_or_unknown(client_process.ClientProcess(one.pid, one.pid_start))
+        if is_alive and not agents.ends_interrupted(one.agent, one.transcript):
+            return one.agent
+    return ""
+
+
+class Outgoing(NamedTuple):
+    """What the next push takes along. `new`: the paths of the files that no earlier push sent, sorted by when they came. `unsaved`: what
+    the files of now have, and no checkpoint: all zero if they were not looked at."""
+
+    new: tuple[bytes, ...] = ()
+    unsaved: diffs.Counts = diffs.Counts(0, 0, 0)
+
+
+def find_outgoing(context: Context, directory: str, *, with_now: bool) -> Outgoing:
+    """What the next push takes along: the files that a waiting checkpoint has, and the one before it has not. `directory` is that of
+    the remote. `with_now`: look at the files of now, too. Raises StoreDamaged."""
+    sent, store = StateFiles(directory).state.position.seq, context.store
+    own = [point for point, _ in store.checkpoints() if not point.more.machine][::-1]
+    before = {point.worktree: point.tree for point in own if point.seq <= sent}
+    found: dict[bytes, None] = {}
+    for point in own:
+        if point.seq > sent and point.is_saved:
+            found |= dict.fromkeys(_added(diffs.diff(store.load_tree, before.get(point.worktree), point.tree)))
+            before[point.worktree] = point.tree
+    if not with_now:
+        return Outgoing(tuple(found))
+    seen = compare.scan_worktree(context)
+    changes = [*diffs.diff(seen.load, before.get(context.root.key), seen.tree)]
+    return Outgoing(tuple(found | dict.fromkeys(_added(changes))), diffs.count(changes))
+
+
+def _added(changes: Iterable[diffs.Change]) -> Iterator[bytes]:
+    return (change.path for change in changes if change.old is None and change.new is not None and change.new.kind != DIR)
