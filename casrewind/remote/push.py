@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import environment, errors, heap
-from .._typing import NamedTuple
+from .._typing import Any, NamedTuple
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
@@ -19,7 +19,6 @@ from ..ops.context import Context
 from ..ops.conversation_rest import store_rest
 from ..ops.verify_and_repair import verify
 from ..store import ledger, push_notes
-from ..store.push_notes import PushNotes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from . import collect, probe
@@ -27,15 +26,21 @@ from .arriving import Item
 from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
-from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, PieceBuilder, reseal
+from .objects import ObjectGone
+from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, PieceBuilder, PieceReader, reseal
 from .piece_errors import PieceDamaged
 from .piece_names import all_pieces_of, piece_name
-from .remote_config import Remote, RemoteConfig, find
-from .sync_state import EndedChain, StateFiles
+from .remote_config import Remote
+from .sync_state import EndedChain
 
 MOST = 16 << 20
 """Bytes of plain data in a piece. One PUT has one piece, and a push needs the memory of one."""
 _BATCH = 2000
+_MOST_PENDING = 64
+"""Pushes that were cut one after the other, of which it is known what they began to put."""
+_NONE_PENDING: dict[str, Any] = {"pending": 0, "pending_macs": (), "pending_size": 0, "looked": 0}
+_SMALL = 256 << 10
+"""A piece of fewer bytes is put, or read as a whole, about as fast as a question about it is answered."""
 KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
 COPIED = "this store was copied from another machine: it goes on as a machine of its own"
@@ -56,6 +61,15 @@ class Pushed(NamedTuple):
     left: tuple[str, ...] = ()
     dry_run: bool = False
     damaged: tuple[str, ...] = ()
+
+
+class _SentBefore(Exception):
+    """The remote has the piece of an earlier push that was cut: it counts now, and the present push is made anew behind it. `checkpoints`
+    and `blobs` are the numbers of those in it."""
+
+    def __init__(self, checkpoints: int, blobs: int) -> None:
+        super().__init__()
+        self.checkpoints, self.blobs = checkpoints, blobs
 
 
 class _Copied(Exception):
@@ -95,7 +109,11 @@ def push(
         notes = pushing.settle_earlier_push(anew=anew)
         pushing.settle_base(keep_purged=keep_purged)
         try:
-            done = pushing.send_all_or_only(points)
+            try:
+                done = pushing.send_all_or_only(points)
+            except _SentBefore as before:
+                made, blobs = _Push(context, remote).send_all_or_only(points)
+                done = before.checkpoints + made, before.blobs + blobs
         except _Copied as error:
             remote.files.begin_chain_on_own()
             notes.append(error.note)
@@ -132,31 +150,6 @@ def _note_success(context: Context, remote: Remote) -> None:
         push_notes.write_push_notes(context.store.path, directory, now)
 
 
-class Unsent(NamedTuple):
-    """What waits for a push: the remote's configuration, and the `number` of checkpoints. `oldest_ns`: when the oldest of them was made,
-    0 = there is none. `has_pushed`: this store may have a piece on the remote. `machines`: those whose chains were read. `notes`: what
-    the store notes of earlier pushes."""
-
-    config: RemoteConfig
-    number: int
-    oldest_ns: int
-    has_pushed: bool
-    machines: tuple[str, ...]
-    notes: PushNotes
-
-
-def unsent(context: Context) -> Unsent | None:
-    """What of a store waits for a push, or None without a remote. Sends no request, and needs no key."""
-    found = find(context.store)
-    if found is None:
-        return None
-    state = StateFiles(found[0]).state
-    own = [point for point in context.store.checkpoints_after(state.position.seq) if not point.more.machine]
-    machines = tuple(one.machine for one in state.chains.values())
-    has_pushed = state.next > 1 or state.pending > 0 or bool(state.ended)
-    return Unsent(found[1], len(own), own[0].created_ns if own else 0, has_pushed, machines, push_notes.read_push_notes(found[0]))
-
-
 class _Push:
     """One push into one chain."""
 
@@ -183,15 +176,22 @@ class _Push:
         if not files.state.chain:
             files.begin_chain()
             files.end_purge()
-        elif files.state.pending:
+        elif self._must_look():
             try:
-                self._was_sent(files.state.pending, files.state.pending_mac)
+                self._count_sent()
             except PieceDamaged:  # a stranger's object is there, so the piece is not
-                files.save(files.state._replace(pending=0, pending_mac=b""))
+                pass
             except _Copied as error:
                 files.begin_chain_on_own()
                 notes.append(error.note)
+            files.save(files.state._replace(looked=len(files.state.pending_macs)))
         return notes
+
+    def _must_look(self) -> bool:
+        """True if this push looks what became of an earlier one before it puts: one request tells that. After two that were cut one has
+        arrived, maybe. And what rests on another chain does so from its first piece on."""
+        state = self._files.state
+        return bool(state.pending) and (state.base is not None or state.looked < len(state.pending_macs) != 1)
 
     def settle_base(self, *, keep_purged: bool) -> None:
         """Before the first piece of a new chain that rests on another one: look whether it can. Otherwise everything is sent. The next
@@ -216,25 +216,39 @@ class _Push:
         if state.chain and state.pending:
             piece = None
             with suppress(PieceDamaged):
-                piece = find_piece(self._remote.objects, self._remote.keys, state.chain, state.pending)
-            if piece is not None and piece.mac == state.pending_mac:
-                self._files.save(state._replace(next=state.pending + 1, pending=0, pending_mac=b""))
+                piece = self._find_begun()
+            if piece is not None and piece.mac in state.pending_macs:
+                self._files.save(state._replace(next=state.pending + 1, **_NONE_PENDING))
 
-    def _was_sent(self, number: int, mac: bytes) -> bool:
-        """Find out whether the remote has a piece, whose push was begun. Raises _Copied if it has another one, PieceDamaged if the
-        object with its name cannot be opened."""
+    def _find_begun(self) -> PieceReader | None:
+        """The piece whose push was begun, or what has its name; None if nothing has. One request, if what was put is small: a push that is
+        always cut after one gets on, too. Raises PieceDamaged if the object cannot be opened."""
+        objects, keys, state = self._remote.objects, self._remote.keys, self._files.state
+        name = piece_name(state.chain, state.pending)
+        if state.pending_size <= _SMALL:
+            try:
+                data = objects.get(name, 0, _SMALL + 1)
+            except ObjectGone:
+                return None
+            if len(data) <= _SMALL:
+                return PieceReader(keys, name, len(data), lambda start, end: data[start:end])
+        return find_piece(objects, keys, state.chain, state.pending)
+
+    def _count_sent(self) -> tuple[bytes, _SentBefore] | None:
+        """If the remote has a piece whose push was begun, count it as sent. Returns its MAC and what is in it, None if
+        there is none. Raises _Copied if it is another store's, PieceDamaged if the object with its name cannot be opened."""
         state = self._files.state
-        piece = find_piece(self._remote.objects, self._remote.keys, state.chain, number)
+        piece = self._find_begun()
         if piece is None:
-            self._files.save(state._replace(pending=0, pending_mac=b""))
-            return False
-        if piece.mac != mac:
+            return None
+        if piece.mac not in state.pending_macs:
             raise _Copied
         records = piece.records() if piece.table.records >= 0 else []
         rows = [bytes((blob.use,)) + blob.digest for blob in piece.table.blobs if records or blob.use == CONTENT]
-        position = LedgerPosition(b"", 0, max(seq for _, seq, _ in records)) if records else state.position
-        self._files.add_sent(rows, state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", position=position, base=None))
-        return True
+        last = max((seq for _, seq, _ in records), default=0)
+        position = LedgerPosition(b"", 0, last) if last > state.position.seq else state.position
+        self._files.add_sent(rows, state._replace(next=state.pending + 1, mac=piece.mac, **_NONE_PENDING, position=position, base=None))
+        return piece.mac, _SentBefore(sum(kind == ledger.CHECKPOINT for kind, _, _ in records), len(piece.table.blobs))
 
     def _records_to_send(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
         """The checkpoints and the other records to send, and the position behind them."""
@@ -397,25 +411,33 @@ class _Push:
         self._containers += [row for row in self._piece if row[0] == CONTAINER]
         if records:
             rows, self._containers = [*rows, *self._containers], []
-        done = state._replace(next=number + 1, mac=mac, pending=0, pending_mac=b"", base=None, pushed_ns=time.time_ns())
+        done = state._replace(next=number + 1, mac=mac, **_NONE_PENDING, base=None, pushed_ns=time.time_ns())
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
         heap.return_freed_memory()
 
     def _put_piece(self, data: bytes, mac: bytes) -> int:
         """Put a piece that was made for the next number. Returns the number that it has: a higher one if a stranger has the next.
-        Raises _Copied, RemoteError."""
+
+        It looks only if something is there: where a push has little time, as in a container that ends with its agent, a look before would
+        take all of it, and each push would only find out what became of the one before. But a large piece is not sent twice for that.
+        Raises _SentBefore, _Copied, RemoteError."""
         objects, keys, files = self._remote.objects, self._remote.keys, self._files
         chain, number = files.state.chain, files.state.next
         for _ in range(2):
-            name = piece_name(chain, number)
-            files.save(files.state._replace(next=number, pending=number, pending_mac=mac))
-            if objects.put_new(name, data):
-                return number
-            # it is there already if the answer to an earlier request was lost, or another store has put another one
+            name, begun = piece_name(chain, number), files.state.pending_macs if files.state.pending == number else ()
             try:
-                if not self._was_sent(number, mac):
+                if begun and len(data) > _SMALL and (found := self._count_sent()) is not None:
+                    raise found[1]
+                self._note_begun(number, (*begun, mac)[-_MOST_PENDING:], len(data))
+                if objects.put_new(name, data):
+                    return number
+                # it is there already if the answer to this or an earlier push was lost, or another store has put another one
+                found = self._count_sent()
+                if found is None:
                     raise errors.RemoteError(f"{self._remote.config.url} has the object {name}, and does not list it", "push again")
+                if found[0] != mac:
+                    raise found[1]
                 return number
             except PieceDamaged:
                 behind, piece = look_behind_stranger(objects, keys, chain, number)
@@ -425,6 +447,14 @@ class _Push:
                     break
             data, number = reseal(keys, data, name, piece_name(chain, behind)), behind
         raise _Blocked
+
+    def _note_begun(self, number: int, macs: tuple[bytes, ...], size: int) -> None:
+        """Note that the push of a piece begins. `macs`: its MAC, and those of others that were begun with this number."""
+        state = self._files.state
+        looked, largest = (min(state.looked, len(macs) - 1), state.pending_size) if len(macs) > 1 else (0, 0)
+        self._files.save(
+            state._replace(next=number, pending=number, pending_macs=macs, pending_size=max(largest, size), looked=looked)
+        )
 
     def empty_ended_chains(self, notes: list[str], *, purge_held: bool) -> tuple[str, ...]:
         """Replace each piece of the own chains that have ended by an empty one. Returns the objects that were not replaced. `notes`

@@ -17,8 +17,9 @@ from ..extras import are_libraries_installed
 from ..ops.context import Context
 from ..store import push_notes
 from ..store.push_notes import PushClaim
-from .push import push, unsent
+from .push import push
 from .remote_config import open_remote
+from .unsent import unsent
 
 _NICER = 10
 _STEP = 0.2

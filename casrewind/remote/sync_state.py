@@ -22,9 +22,9 @@ from .strangers import Strangers
 STATE = "state"
 _ROW = 1 + digests.SIZE
 (
-    _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MAC, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
-    _PROBED,
-) = range(1, 17)  # fmt: skip
+    _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MACS, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
+    _PROBED, _LOOKED, _PENDING_SIZE,
+) = range(1, 19)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
@@ -60,7 +60,9 @@ class SyncState(NamedTuple):
     """How far a store has pushed and read.
 
     `chain` is the id of its own chain ("" = none yet), `next` the number of the next piece, `mac` that of the newest.
-    `pending` is the number of a piece whose push was begun (0 = none), `pending_mac` its MAC. `position` is that of the last
+    `pending` is the number of a piece whose push was begun (0 = none), `pending_macs` has the MAC of each piece that a push began to
+    put there since: one of them may be there; `pending_size` is the size of the largest. `looked`: how many they were when a push
+    looked last. `position` is that of the last
     record in the ledger that was sent, `sent_bytes` the valid length of the file `sent`. `chains` has those of other
     stores by id. `ended` has the own chains that have ended, and are not emptied yet, by id.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
@@ -73,7 +75,7 @@ class SyncState(NamedTuple):
     next: int = 1
     mac: bytes = bytes(32)
     pending: int = 0
-    pending_mac: bytes = b""
+    pending_macs: tuple[bytes, ...] = ()
     position: LedgerPosition = LedgerPosition()
     sent_bytes: int = 0
     chains: dict[str, ReadChain] = {}  # noqa: RUF012 - never changed
@@ -83,6 +85,8 @@ class SyncState(NamedTuple):
     rolled_up: int = 0
     base: BaseChain | None = None
     probed: str = ""
+    looked: int = 0
+    pending_size: int = 0
 
 
 def encode(state: SyncState) -> bytes:
@@ -101,7 +105,7 @@ def encode(state: SyncState) -> bytes:
             (_NEXT, state.next),
             (_MAC, state.mac),
             (_PENDING, state.pending),
-            (_PENDING_MAC, state.pending_mac),
+            (_PENDING_MACS, tlv.encode_list(state.pending_macs)),
             (_LEDGER, state.position.ledger_id),
             (_END, state.position.end),
             (_SEQ, state.position.seq),
@@ -113,6 +117,8 @@ def encode(state: SyncState) -> bytes:
             (_ROLLED_UP, state.rolled_up),
             (_BASE, base),
             (_PROBED, state.probed),
+            (_LOOKED, state.looked),
+            (_PENDING_SIZE, state.pending_size),
         )
     )
     return digests.of(body) + body
@@ -136,7 +142,7 @@ def decode(data: bytes) -> SyncState:
         next=got.number(_NEXT),
         mac=got.required_bytes(_MAC, 32),
         pending=got.number(_PENDING),
-        pending_mac=got.bytes_or_empty(_PENDING_MAC),
+        pending_macs=tuple(tlv.decode_list(got.bytes_or_empty(_PENDING_MACS), "state of a remote")),
         position=LedgerPosition(got.bytes_or_empty(_LEDGER), got.number(_END), got.number(_SEQ)),
         sent_bytes=got.number(_SENT_BYTES),
         chains=chains,
@@ -146,6 +152,8 @@ def decode(data: bytes) -> SyncState:
         rolled_up=got.number(_ROLLED_UP),
         base=BaseChain(rest.text(_NAME), rest.number(_LAST), rest.required_bytes(_LAST_MAC, 32)) if base else None,
         probed=got.text(_PROBED),
+        looked=got.number(_LOOKED),
+        pending_size=got.number(_PENDING_SIZE),
     )
 
 

@@ -13,8 +13,9 @@ import pytest
 
 from casrewind import launch
 from casrewind.hook import background_push
-from casrewind.remote import push, push_process, remote_config
+from casrewind.remote import push_process, remote_config
 from casrewind.remote.sync_state import StateFiles
+from casrewind.remote.unsent import unsent
 from casrewind.settings import from_environment, open_until_end
 from casrewind.store import push_notes
 from support.command_in_process import InProcess
@@ -243,7 +244,7 @@ def test_a_push_by_hand_goes_first_and_the_process_in_the_background_finds_nothi
             (process,) = until(pushing.processes)
             assert s3.counts().requests == {}
         pushing.has_ended()
-        assert push.unsent(context).number == 0 and s3.counts().requests == FIRST
+        assert unsent(context).number == 0 and s3.counts().requests == FIRST
 
 
 def test_push_wait_and_push_background_say_how_it_went(pushing, s3):

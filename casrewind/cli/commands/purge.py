@@ -25,7 +25,7 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ...remote.push import Unsent
+    from ...remote.unsent import Unsent
     from ..grammar.command_line import ParsedOptions
 
 _Found = TypeVar("_Found")

@@ -195,7 +195,7 @@ def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
 
 
 def _print_remote(context: "Context", options: "ParsedOptions") -> int:
-    from ...remote.push import unsent
+    from ...remote.unsent import unsent
 
     found = unsent(context)
     setting = environment.configuration().remote_push
@@ -253,6 +253,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _push_or_say_what_waits(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":
     from ...remote import push as pushes
+    from ...remote.unsent import unsent
 
     try:
         return pushes.push(
@@ -261,7 +262,7 @@ def _push_or_say_what_waits(context: "Context", opened: "Remote", options: "Pars
     except errors.RemoteError as error:
         if error.hint:
             raise
-        waiting = pushes.unsent(context)
+        waiting = unsent(context)
         number = 0 if waiting is None else waiting.number
         wait = "waits" if number == 1 else "wait"
         raise errors.RemoteError(error.problem, f"{plural(number, 'checkpoint')} {wait} for the next push") from error
@@ -306,7 +307,7 @@ def _be_background_push(context: "Context", options: "ParsedOptions") -> int:
 def _push_in_background(context: "Context", options: "ParsedOptions", wait: float, first: "SavedFirst") -> int:
     """Start the process of a background push, wait for it at most so many seconds, and start it again while it fails."""
     from ...hook import background_push
-    from ...remote.push import unsent
+    from ...remote.unsent import unsent
 
     is_incomplete = _remark_on_save(first)
     settings, _ = from_environment(store=options.store, force=options.force)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
-    from ...remote.push import Unsent
+    from ...remote.unsent import Unsent
 
 
 _SESSION = 8  # characters of a session id in output
@@ -30,7 +30,7 @@ def find_unsent(context: Context) -> "Unsent | None":
     """What waits for a push. Without a remote nothing about remotes is imported."""
     if not os.path.lexists(context.store.remotes):
         return None
-    from ...remote.push import unsent
+    from ...remote.unsent import unsent
 
     return unsent(context)
 

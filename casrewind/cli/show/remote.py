@@ -9,7 +9,7 @@ from .shapes import Shape, time_of
 from .text import human_size
 
 if TYPE_CHECKING:
-    from ...remote.push import Unsent
+    from ...remote.unsent import Unsent
     from ...remote.verify_chains import VerifiedRemote
 
 _DAY = 86400
