@@ -15,6 +15,8 @@ from ..ops import compare
 from ..ops.context import Context
 from ..ops.save import Saved, save
 from ..store import push_notes
+from ..store.reachability import HOLDS, reference_of_file
+from .piece import CONTAINER, CONTENT
 from .sync_state import StateFiles
 
 
@@ -61,7 +63,7 @@ def agent_at_work(context: Context) -> str:
 
 
 class Outgoing(NamedTuple):
-    """What the next push takes along. `new`: the paths of the files that no earlier push sent, sorted by when they came. `unsaved`: what
+    """What the next push takes along. `new`: the paths of files whose content the remote has not, sorted by when they came. `unsaved`: what
     the files of now have, and no checkpoint: all zero if they were not looked at."""
 
     new: tuple[bytes, ...] = ()
@@ -71,20 +73,25 @@ class Outgoing(NamedTuple):
 def find_outgoing(context: Context, directory: str, *, with_now: bool) -> Outgoing:
     """What the next push takes along: the files that a waiting checkpoint has, and the one before it has not. `directory` is that of
     the remote. `with_now`: look at the files of now, too. Raises StoreDamaged."""
-    sent, store = StateFiles(directory).state.position.seq, context.store
+    files, store = StateFiles(directory), context.store
+    sent, is_there = files.state.position.seq, files.sent()
+
+    def added(changes: Iterable[diffs.Change]) -> Iterator[bytes]:
+        for change in changes:
+            if change.old is None and change.new is not None and change.new.kind != DIR:
+                held = reference_of_file(change.new)
+                if bytes((CONTAINER if held.kind in HOLDS else CONTENT,)) + held.digest not in is_there:
+                    yield change.path
+
     own = [point for point, _ in store.checkpoints() if not point.more.machine][::-1]
     before = {point.worktree: point.tree for point in own if point.seq <= sent}
     found: dict[bytes, None] = {}
     for point in own:
         if point.seq > sent and point.is_saved:
-            found |= dict.fromkeys(_added(diffs.diff(store.load_tree, before.get(point.worktree), point.tree)))
+            found |= dict.fromkeys(added(diffs.diff(store.load_tree, before.get(point.worktree), point.tree)))
             before[point.worktree] = point.tree
     if not with_now:
         return Outgoing(tuple(found))
     seen = compare.scan_worktree(context)
     changes = [*diffs.diff(seen.load, before.get(context.root.key), seen.tree)]
-    return Outgoing(tuple(found | dict.fromkeys(_added(changes))), diffs.count(changes))
-
-
-def _added(changes: Iterable[diffs.Change]) -> Iterator[bytes]:
-    return (change.path for change in changes if change.old is None and change.new is not None and change.new.kind != DIR)
+    return Outgoing(tuple(found | dict.fromkeys(added(changes))), diffs.count(changes))

@@ -16,8 +16,16 @@ from ...remote import remote_config as configs
 from ...remote.remote_config import RemoteConfig
 from ...settings import from_environment
 from ...store import push_notes
-from ..show.outgoing import new_files_line, outgoing_shape, saved_first_line
-from ..show.remote import not_pushed, remote_lines, remote_shape, verified_lines, verified_shape
+from ..show.remote import (
+    new_files_line,
+    not_pushed,
+    outgoing_shape,
+    remote_lines,
+    remote_shape,
+    saved_first_line,
+    verified_lines,
+    verified_shape,
+)
 from ..show.text import human_size, signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.questions import agreed, must_ask_or_raise

@@ -1,17 +1,20 @@
-"""The words about a remote that several commands use: what waits for a push, and how the last push and verify went."""
+"""The words about a remote: what waits for a push, how the last push and verify went, what a push saved first and takes along."""
 
 import time
 from collections.abc import Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import age_in_words, plural
-from .shapes import Shape, time_of
-from .text import human_size
+from ...messages import age_in_words, plural, printable
+from .shapes import Shape, path, time_of
+from .text import cut_to, human_size, signed_counts
 
 if TYPE_CHECKING:
+    from ...remote.outgoing import SavedFirst
     from ...remote.unsent import Unsent
     from ...remote.verify_chains import VerifiedRemote
 
+_SHOWN, _WIDTH = 8, 60
+"""New files that are named, and the columns of a name."""
 _DAY = 86400
 _PUSHES = {
     "off": "nothing is pushed by itself (remote.push = off)",
@@ -101,3 +104,23 @@ def verified_shape(found: "VerifiedRemote", url: str, *, everything: bool) -> Sh
         "size": found.size,
         "requests": found.requests,
     }
+
+
+def saved_first_line(found: "SavedFirst") -> str:
+    """What was saved first, or why nothing was; "" if there is nothing to say. A failure is a remark of its own."""
+    if found.saved is None or not found.saved.created:
+        return found.why_not
+    return f"saved {found.saved.checkpoint.id} first ({signed_counts(found.saved.changes)})"
+
+
+def new_files_line(names: Sequence[bytes]) -> str:
+    """The new files by name, "" for none. A long name loses its end."""
+    shown = ", ".join(cut_to(printable(name), _WIDTH) for name in names[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"  {plural(len(names), 'new file')}: {shown}{f' and {more:,} more' if more > 0 else ''}" if names else ""
+
+
+def outgoing_shape(found: "SavedFirst", names: Sequence[bytes]) -> Shape:
+    """The same for a program."""
+    saved = found.saved.checkpoint.id if found.saved is not None and found.saved.created else None
+    return {"saved": saved, "not_saved": found.why_not or found.problem or None, "new_files": [path(name) for name in names]}
