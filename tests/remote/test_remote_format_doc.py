@@ -188,20 +188,20 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, b"p", position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url"))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
-    texts, numbers = {1: "own", 16: "url"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14}
-    raw = {3: b"m" * 32, 5: b"p", 6: b"l" * 16}
+    texts, numbers = {1: "own", 16: "url"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14, 17: 17, 18: 18}
+    raw = {3: b"m" * 32, 6: b"l" * 16}
     assert {tag: found.text(tag) for tag in texts} == texts and {tag: found.number(tag) for tag in numbers} == numbers
     assert {tag: found.bytes_or_empty(tag) for tag in raw} == raw
     (one,), (ended,) = (tlv.decode_list(found.bytes_or_empty(tag), "list") for tag in (10, 11))
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
     assert (one.text(1), one.text(2), one.number(3), one.bytes_or_empty(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3), ended.number(6), ended.bytes_or_empty(7)) == ("old", 5, 1, b"gone")
-    assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"]
+    assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"] and tlv.decode_list(found.bytes_or_empty(5), "list") == [b"p" * 32, b"q" * 32]
     base = tlv.Fields(found.bytes_or_empty(15), "base")
     assert (base.text(1), base.number(3), base.bytes_or_empty(4)) == ("b", 6, b"o" * 32)
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {10, 11, 13, 15} and not found.has_any([17])
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15} and not found.has_any([19])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])
