@@ -28,7 +28,7 @@ from ..show.remote import (
 )
 from ..show.text import human_size, signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
-from ..terminal.questions import agreed, must_ask_or_raise
+from ..terminal.questions import agreed, can_person_answer, must_ask_or_raise
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _add_remote(context: "Context", options: "ParsedOptions", done: Done) -> int
     if not options.url:
         raise errors.UsageError("remote add: missing URL", "casrewind remote --help shows the forms of a URL")
     wanted = _config_of_options(options, options.url, conversations=options.conversations)
-    ask = _ask_for_passphrase if sys.stdin.isatty() else None
+    ask = _ask_for_passphrase if can_person_answer() else None
     made = connect.add(context.store, wanted, context.environ, key_file=options.key_file or "", new=options.new, ask=ask)
     done()
     if options.json:
@@ -138,7 +138,7 @@ def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -
         print_line(f"who has this key reads all that is pushed to {found.url}")
         return OK
     if options.add:
-        if not sys.stdin.isatty():
+        if not can_person_answer():
             raise errors.UsageError("a passphrase is asked for on a terminal", "run casrewind remote key --add there")
         master = configs.key(directory, found)
         passphrase = _ask_for_passphrase(True)
@@ -410,7 +410,7 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
     wanted = _config_of_options(options, options.url)
     name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"
     directory = os.path.join(options.directory, name)
-    ask = _ask_for_passphrase if sys.stdin.isatty() else None
+    ask = _ask_for_passphrase if can_person_answer() else None
     found = clones.clone(
         wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
         key_file=options.key_file or "", ask=ask,
