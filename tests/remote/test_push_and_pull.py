@@ -562,6 +562,16 @@ def test_a_store_that_is_behind_a_purge_goes_on_with_a_chain_of_its_own(machine,
     assert not other.pull().problems and other.tree(edit.id) == behind.tree(edit.id)
 
 
+def test_a_dry_run_after_a_purge_counts_what_the_push_sends_anew(machine):
+    machine.save({"secret": b"hunter2", "kept": b"kept"})
+    machine.push()
+    with machine.open() as workspace:
+        workspace.purge([b"secret"])
+    planned = machine.push(dry_run=True)
+    sent = machine.push()
+    assert (planned.checkpoints, planned.blobs) == (sent.checkpoints, sent.blobs) == (1, sent.blobs) and sent.blobs > 1
+
+
 def test_a_purge_before_anything_arrived_leaves_no_object(machine):
     machine.save({"a": b"1", "secret": b"s"})
     machine.tampered = lambda objects: cut(objects, 1, after=False)
