@@ -130,7 +130,7 @@ def test_a_pin_that_comes_later_is_that_of_the_chain_also_after_the_state_is_los
         assert workspace.marks(theirs.id) == (True, "later", False)
 
 
-def test_a_machine_in_a_new_chain_speaks_of_what_it_pushed_there(machine, other):
+def test_a_machine_in_a_new_chain_speaks_of_what_it_pushed_there(machine, other, tmp_path):
     """What it pushed in its old chain is not of the new one: its label is left out, and named; new ones are taken."""
     old = machine.save({"f": b"1"}, "first")
     machine.push()
@@ -147,6 +147,8 @@ def test_a_machine_in_a_new_chain_speaks_of_what_it_pushed_there(machine, other)
     assert list(taken.checkpoints.values()) == [1] and problem.startswith("1 checkpoint, which sandbox-4.")
     with other.open() as workspace:
         assert workspace.marks(old.id).label == "" and workspace.marks(new.id).pinned
+    with machine.clone_to(tmp_path / "clone", everything=True).open() as workspace:
+        assert workspace.marks(old.id).label == "renamed"
 
 
 KINDS = {
@@ -227,3 +229,19 @@ def test_a_size_that_is_a_lie_makes_no_checkpoint_of_others_look_damaged(machine
     taken = other.pull()
     assert taken.checkpoints == {"liar": 1} and len(taken.problems) == 1
     assert not other.problems() and other.tree(mine.id) == {b"f": DATA}
+
+
+@pytest.mark.parametrize("way", ["pull", "clone --all"])
+def test_a_chain_with_more_records_than_its_size_allows_is_named_and_others_are_taken(machine, other, tmp_path, way):
+    mine = machine.save({"f": b"true"})
+    machine.push()
+    made = point(GOOD)
+    labels = [[mark(ledger.LABEL, made.id, f"{at}" + "x" * (6 << 20))] for at in range(7)]
+    put_chain(machine.url, [[checkpoint_record(made)], *labels], chain=LIAR)
+    if way == "pull":
+        taken = other.pull()
+        assert taken.checkpoints == {"sandbox-4": 1, "liar": 1} and other.tree(mine.id) == {b"f": b"true"}
+        problems = taken.problems
+    else:
+        problems = machine.clone_to(tmp_path / "clone", everything=True, reference="liar").cloned.problems
+    assert len(problems) == 1 and "has more records than" in problems[0]
