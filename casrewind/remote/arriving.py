@@ -7,6 +7,7 @@ checkpoints only, an id that is known stands for what came first, and only kinds
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 
 from .. import errors
 from .._typing import NamedTuple
@@ -163,27 +164,59 @@ def _left_out_in_words(machine: str, clashing: Sequence[str], unreadable: int) -
     return said
 
 
-def store_records(context: Context, chain: str, machine: str, arrived: Arriving) -> list[str]:
-    """Append the records of a chain to the ledger, in the order of their machine. Their blobs are stored. Returns sentences about pins and
-    labels that were left out: those of checkpoints that are not the chain's."""
+class Here:
+    """What a store has of checkpoints, their marks and rewinds, looked up once for all chains that arrive together."""
+
+    def __init__(self, context: Context) -> None:
+        """Looks nothing up yet."""
+        self._context = context
+        self.root = context.root.key
+
+    @cached_property
+    def rewinds(self) -> set[bytes]:
+        """The records of rewinds."""
+        return {rewind_record.encode(one) for one in self._context.store.rewinds()}
+
+    @cached_property
+    def marks(self) -> dict[str, Marked]:
+        """{id: the marks of the checkpoint}."""
+        return dict(self._found[0])
+
+    @cached_property
+    def worktrees(self) -> dict[str, bytes]:
+        """{id: the key of the checkpoint's worktree}."""
+        return dict(self._found[1])
+
+    @cached_property
+    def _found(self) -> tuple[dict[str, Marked], dict[str, bytes]]:
+        rows = list(self._context.store.checkpoints())
+        return {point.id: marks for point, marks in rows}, {point.id: point.worktree for point, _ in rows}
+
+
+def records_to_store(here: Here, chain: str, machine: str, arrived: Arriving) -> tuple[list[tuple[int, bytes]], list[str]]:
+    """Returns (the records of a chain for the ledger, in the order of their machine; sentences about pins and labels that are left out:
+    those of checkpoints that are not the chain's)."""
     items = [*((seq, ledger.CHECKPOINT, checkpoints.encode(point)) for seq, point in arrived.points)]
     items += [(seq, kind, payload) for kind, seq, payload in arrived.others]
-    owned = _Owned(context, chain, arrived)
-    for _, kind, payload in sorted(items, key=lambda item: item[0]):
-        if kind == ledger.CHECKPOINT or owned.has(kind, payload):
-            context.store.append(kind, payload)
+    owned = _Owned(here, chain, arrived)
+    chosen = [
+        (kind, payload)
+        for _, kind, payload in sorted(items, key=lambda item: item[0])
+        if kind == ledger.CHECKPOINT or owned.has(kind, payload)
+    ]
     number = owned.count_marks_left_out()
     verb = "were" if number > 1 else "was"
     what = f"{plural(number, 'checkpoint')}, which {machine} pinned or labelled,"
-    return [f"{what} {verb} left as before: {'they are' if number > 1 else 'it is'} not of that chain"] if number else []
+    left = [f"{what} {verb} left as before: {'they are' if number > 1 else 'it is'} not of that chain"] if number else []
+    return chosen, left
 
 
 class _Owned:
     """Tells which records of a chain are about its own checkpoints, and keeps count of pins and labels that are not."""
 
-    def __init__(self, context: Context, chain: str, arrived: Arriving) -> None:
+    def __init__(self, here: Here, chain: str, arrived: Arriving) -> None:
         """Looks into the store only if there are records to tell."""
-        self._chain, self._root = chain, context.root.key
+        self._chain, self._root = chain, here.root
         self._worktrees = {point.id: point.worktree for _, point in arrived.points}
         self._new = set(self._worktrees.values())
         self._here: dict[str, Marked] = {}
@@ -192,10 +225,8 @@ class _Owned:
         self._rewinds = set[bytes]()
         self._moves = 0
         if arrived.others:
-            self._rewinds = {rewind_record.encode(one) for one in context.store.rewinds()}
-            for point, marks in context.store.checkpoints():
-                self._here[point.id] = marks
-                self._worktrees.setdefault(point.id, point.worktree)
+            self._rewinds, self._here = here.rewinds, here.marks
+            self._worktrees = here.worktrees | self._worktrees
 
     def has(self, kind: int, payload: bytes) -> bool:
         """True if a record besides checkpoints is to be stored."""

@@ -27,8 +27,9 @@ from ..worktree import root as roots
 from . import remote_config as configs
 from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, own_records
 from .connect import AskPassphrase, find_key, read_head
+from .fetch import ChainRecords, store_arriving
 from .objects import Objects
-from .pull import ChainRecords, chains_listed, read_chain, store_arriving
+from .pull import chains_listed, read_chain
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
 from .strangers import Strangers

@@ -6,22 +6,17 @@ it is stored, and a checkpoint counts only if all its blobs are here. Which reco
 
 import itertools
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from .. import errors, heap
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import plural
 from ..model import checkpoint as checkpoints
-from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
 from ..ops.checkpoint_names import AFTER, REMOTE
 from ..ops.context import Context
-from ..ops.verify_and_repair import find_unsound
-from ..store.reachability import HOLDS, Marker
-from ..store.writer import StoreWriter
-from .arriving import Arriving, Item, choose_arriving, key_here, own_records, store_records
+from .arriving import Arriving, Item, choose_arriving, key_here, own_records
 from .chain import ChainReader, damage_in_words
-from .piece import CONTAINER, CONTENT
+from .fetch import Batch, ChainRecords
 from .piece_errors import PieceDamaged
 from .piece_names import PieceInfo, all_pieces_of
 from .remote_config import ObjectStore, Remote
@@ -30,18 +25,12 @@ from .sync_state import ReadChain, StateFiles
 if TYPE_CHECKING:
     from .objects import ObjectInfo
 
-_AT_ONCE = 32 << 20
-"""Bytes of packs that are written before they are made durable."""
-_BATCH = 1000
-"""Blobs that are looked for in the store at once."""
 _LISTED = 50_000
 """Objects of a list that are held at once: fifty pages."""
 _AHEAD = 32
 """Chains whose newest pieces are read before they are needed."""
 _UNSAVED = 64
 """Chains that a pull may read again after a kill, and one in eight of a state that has many."""
-_TRIM = 1000
-"""Blobs after which the freed memory goes back to the system."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -56,16 +45,6 @@ class Pulled(NamedTuple):
     strangers: int = 0
 
 
-class ChainRecords(NamedTuple):
-    """What is new in one chain: the records of its sound pieces, how far it was read with them, what is wrong."""
-
-    chain: str
-    reader: ChainReader
-    items: list[Item]
-    read: ReadChain
-    problems: list[str]
-
-
 def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
     """Take all checkpoints of other machines that are not here yet, with their pins and labels; with `newest` only the newest of each.
 
@@ -76,33 +55,47 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
     problems: list[str] = []
     with context.store.hold_push_lock():
         progress = _Progress(remote.files)
-        known = set(context.store.identities())
-        names = _names_given(remote)
+        names, batch = _names_given(remote), Batch(context)
+
+        def store_batch() -> None:
+            for one, kept, trouble in batch.store():
+                problems.extend(trouble)
+                found, number = one.found, sum(point.trigger != checkpoints.SAFETY for point in kept)
+                if number:
+                    taken[found.read.machine] = number
+                read = found.read if len(kept) == len(one.arriving.points) else progress.of(found.chain)
+                progress.note(found.chain, read._replace(machine=found.read.machine))  # the name is given for good
+
+        def known(identity: str) -> Checkpoint | None:
+            return batch.points.get(identity) or context.store.checkpoint(identity)
+
         try:
             for chain, reader in _read_ahead(remote, _changed_chains(remote, newest=newest)):
                 before = progress.of(chain)
                 try:
                     found = (_read_newest if newest else _read_new)(chain, reader, before, names)
                     problems += found.problems
-                    arriving = _records_that_are_new_here(context, found, known, newest=newest)
+                    arriving = _records_that_are_new_here(found, known, newest=newest)
                 except PieceDamaged as error:
                     problems.append(error.problem)
                     continue
                 finally:
                     remote.files.strangers.add(reader.strangers)
                 problems += arriving.problems
-                kept, trouble = store_arriving(context, found, arriving) if arriving.points or arriving.others else ([], [])
-                problems += trouble
-                known.update(point.id for point in kept)
                 names.add(found.read.machine)
-                number = sum(point.trigger != checkpoints.SAFETY for point in kept)
-                if number:
-                    taken[found.read.machine] = number
-                read = found.read if len(kept) == len(arriving.points) else before
-                progress.note(chain, read._replace(machine=found.read.machine))  # the name is given for good
+                if arriving.points or arriving.others:
+                    batch.fetch(found, arriving)
+                else:
+                    progress.note(chain, found.read)
+                if batch.is_full:
+                    store_batch()
         finally:
-            progress.save()
-            remote.files.strangers.save()
+            try:
+                store_batch()
+            finally:
+                batch.close()
+                progress.save()
+                remote.files.strangers.save()
     requests = sum(remote.objects.requests.values())
     return Pulled(taken, remote.objects.received_bytes, requests, tuple(problems), len(remote.files.strangers.met))
 
@@ -262,8 +255,8 @@ def _name_of_machine(names: set[str], chain: str, name: str) -> str:
     return next((one for one in longer if one not in names), f"{name}.{chain}")
 
 
-def _records_that_are_new_here(context: Context, found: ChainRecords, known: Collection[str], *, newest: bool) -> Arriving:
-    """What of a chain is new here: not one of the `known` checkpoints."""
+def _records_that_are_new_here(found: ChainRecords, known: Callable[[str], Checkpoint | None], *, newest: bool) -> Arriving:
+    """What of a chain is new here. `known` gives a checkpoint that is here."""
     own, machine = own_records(found.items), found.read.machine
     names: dict[bytes, str] = {}
     for _, point in own.points:
@@ -272,137 +265,13 @@ def _records_that_are_new_here(context: Context, found: ChainRecords, known: Col
         listed = [one for one in own.points if one[1].trigger != checkpoints.SAFETY]
         own = own._replace(points=(listed or own.points)[-1:], others=[])
 
-    def here(identity: str) -> Checkpoint | None:
-        return context.store.checkpoint(identity) if identity in known else None
-
     def place(point: Checkpoint) -> Checkpoint:
         more = point.more._replace(machine=names[point.worktree])
         return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
 
-    return choose_arriving(own, machine, here, place, lambda worktree: key_here(found.chain, worktree))
+    return choose_arriving(own, machine, known, place, lambda worktree: key_here(found.chain, worktree))
 
 
 def _machine_and_directory_name(machine: str, root: bytes) -> str:
     base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
     return f"{machine}/{_allowed_characters(base) or 'worktree'}"
-
-
-def store_arriving(
-    context: Context, found: ChainRecords, arriving: Arriving, before_records: Callable[[Sequence[Checkpoint]], None] | None = None,
-    rows: bytearray | None = None,
-) -> tuple[list[Checkpoint], list[str]]:
-    """Fetch and store what arrives. Returns (the checkpoints that are complete and stored, sentences about the others).
-    `before_records` is called with the checkpoints when their blobs are stored and their records are not. `rows` receives a row of
-    the file `sent` for each blob that came."""
-    with context.store.writing() as writer:
-        fetcher = Fetcher(context, writer, found.reader, rows)
-        kept = fetcher.fetch_and_find_complete([point for _, point in arriving.points])
-        fetcher.make_durable()
-        kept -= find_unsound(context, [point for _, point in arriving.points if point.id in kept])
-        arrived = arriving._replace(points=[one for one in arriving.points if one[1].id in kept])
-        found.reader.forget_all_read()
-        if before_records is not None:
-            before_records([point for _, point in arrived.points])
-        left_out = store_records(context, found.chain, found.read.machine, arrived)
-    lost = fetcher.problems(found.read.machine, len(arriving.points) - len(kept), len(kept))
-    return [point for _, point in arrived.points], [*lost, *left_out]
-
-
-class Fetcher:
-    """Brings the blobs of checkpoints from a chain into a store."""
-
-    def __init__(self, context: Context, writer: StoreWriter, reader: ChainReader, rows: bytearray | None = None) -> None:
-        """Blobs are read from the store first, then from the chain, and written by `writer`. `rows`: see store_arriving."""
-        self._context, self._writer, self._reader, self._rows = context, writer, reader, rows
-        self._kept = 0
-
-    def fetch_and_find_complete(self, points: Sequence[Checkpoint]) -> set[str]:
-        """Fetch what these checkpoints need. Returns the ids of those that are complete now."""
-        while True:
-            if self._fetch_what_is_needed(points):
-                return {point.id for point in points}
-            if not self._reader.list_again():
-                break
-        return {point.id for point in points if self._fetch_what_is_needed([point])}
-
-    def _fetch_what_is_needed(self, points: Sequence[Checkpoint]) -> bool:
-        """Fetch what these checkpoints need. False if something of it is nowhere, or damaged."""
-        try:
-            marker = self._marker_that_fetches(points)
-        except (errors.StoreDamaged, PieceDamaged):
-            return False
-        lacking, is_known = marker.content, not marker.missing
-        del marker  # the content needs the memory
-        waiting = list(lacking)
-        for start in range(0, len(waiting), _BATCH):
-            batch = waiting[start : start + _BATCH]
-            for digest in set(batch).difference(self._writer.neither_stored_nor_pending(batch)):
-                del lacking[digest]
-        del waiting
-        heap.return_freed_memory()
-        for digest, _ in self._fetch_and_store_blobs(lacking) if is_known else ():
-            del lacking[digest]
-        return is_known and not lacking
-
-    def _marker_that_fetches(self, points: Sequence[Checkpoint]) -> Marker:
-        marker = Marker(self._read_or_fetch_containers, self._context.counter("looking for what is new"), skip=lambda _kind, _digest: False)
-        files = [point.transcript for point in points if point.transcript is not None]
-        try:
-            marker.mark_with_references([point.tree for point in points], [point.domain for point in points], (), files)
-        except errors.UnsafePath as error:  # a tree of another machine with names that no save makes
-            raise PieceDamaged(str(error)) from error
-        return marker
-
-    def _read_or_fetch_containers(self, wanted: list[bytes], kind: int) -> Iterator[tuple[bytes, bytes | errors.StoreDamaged]]:
-        """A Reader of containers (store/reachability.py)."""
-        absent = dict.fromkeys(self._writer.neither_stored_nor_pending(wanted), kind)
-        found = set[bytes]()
-        for digest, data in self._fetch_and_store_blobs(absent) if absent else ():
-            found.add(digest)
-            yield digest, data
-        for digest in wanted:
-            if digest in found:
-                continue
-            if digest in absent:
-                yield digest, errors.BlobMissing(f"blob {digest.hex()[:16]} is not on the remote")
-            else:
-                try:
-                    yield digest, self._writer.read(digest, kind)
-                except errors.StoreDamaged as error:
-                    yield digest, error
-
-    def _fetch_and_store_blobs(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
-        """Fetch and store blobs. Yields (digest, bytes) of those that came and have their digest: they may be removed then."""
-        progress, done, total = self._context.progress_bar("receiving"), 0, len(wanted)
-        for digest, data in self._reader.fetch(wanted):
-            kind = wanted.get(digest)
-            if kind is None or digests.of(data) != digest:  # a table may name it twice
-                continue
-            self._writer.put(kind, data, is_new=True)
-            if self._rows is not None:
-                self._rows += bytes((CONTAINER if kind in HOLDS else CONTENT,)) + digest
-            done += 1
-            if done % _TRIM == 0:
-                heap.return_freed_memory()
-            if self._writer.bytes_written > self._kept + _AT_ONCE:  # what is in a pack needs no memory
-                self.make_durable()
-            if progress is not None and done % 100 == 0:
-                progress(done, total)
-            yield digest, data
-
-    def make_durable(self) -> None:
-        """Make what was fetched durable, and return the memory that it took: that of the index, too, which is mapped."""
-        self._context.store.add_blobs(self._writer)
-        self._context.store.index.close()
-        heap.return_freed_memory()
-        self._kept = self._writer.bytes_written
-
-    def problems(self, machine: str, lost: int, taken: int) -> list[str]:
-        """Sentences about damaged pieces, if `lost` checkpoints could not be taken."""
-        if not lost:
-            return []
-        numbers = [f"{piece.last}" for piece in sorted(self._reader.damaged)]
-        what = f"{'pieces' if len(numbers) > 1 else 'piece'} {', '.join(numbers)} of {machine}" if numbers else f"what {machine} pushed"
-        verb = "are" if len(numbers) > 1 else "is"
-        others = "was" if taken == 1 else "were"
-        return [f"{what} {verb} damaged or cut: {plural(lost, 'checkpoint')} cannot be taken, {taken:,} others {others}"]

@@ -14,7 +14,7 @@ Locks (kernel locks with deadlines, docs/internals/format.md):
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 
@@ -412,15 +412,22 @@ class Store:
         self._ledger_index.index_published(0, finished)
 
     def append(self, kind: int, payload: bytes) -> None:
-        """Append a record other than a checkpoint to the ledger, durably. Appends one record at a time: of two
-        concurrent records, a power cut could keep the second and lose the first."""
+        """Append a record to the ledger, durably."""
+        self.append_all([(kind, payload)])
+
+    def append_all(self, records: Iterable[tuple[int, bytes]]) -> None:
+        """As append. Each is synced before the next: of two concurrent ones, a power cut could keep the second and lose the first."""
+        end = 0
         try:
             with self._ledger_index.publishing():
                 state, _ = self._ledger_index.ledger_state(b"")
-                end = self._ledger_index.ledger.append(state.end, ledger.encode(kind, state.seq + 1, payload))
+                for number, (kind, payload) in enumerate(records, state.seq + 1):
+                    end = self._ledger_index.ledger.append(end or state.end, ledger.encode(kind, number, payload))
         except OSError as error:
             raise store_error(error, "writing the ledger of", self.path) from error
-        self._ledger_index.index_published(end)
+        finally:
+            if end:
+                self._ledger_index.index_published(end)
 
     def identities(self) -> dict[str, int]:
         """{id: sequence number} of every checkpoint."""

@@ -16,7 +16,7 @@ BLOCK = re.compile(r"^```sh\n# (at home|in the sandbox|on the laptop)([^\n]*)\n(
 
 def test_each_command_of_the_page_does_what_the_page_says(tmp_path):
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert len(blocks) == PAGE.read_text("utf-8").count("```sh") == 6
+    assert len(blocks) == PAGE.read_text("utf-8").count("```sh") - 1 == 6, "tests/client/test_containers.py runs the container's"
     program = tmp_path / "bin" / "casrewind"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m casrewind "$@"\n')

@@ -14,6 +14,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from contextlib import nullcontext
 from http.client import HTTPConnection
 from typing import NamedTuple
@@ -32,7 +33,7 @@ class Counts(NamedTuple):
 
 class S3Server:
     def __init__(self, **variables):
-        """`variables` are the server's own, as INITIAL_NO_AUTH_ACTION_COUNT="0"."""
+        """`variables` are the server's own, as INITIAL_NO_AUTH_ACTION_COUNT="0". SECONDS_OF_A_REQUEST: it has its effect so late."""
         environment = {**os.environ, "MOTO_S3_DEFAULT_KEY_BUFFER_SIZE": str(1 << 30), **variables}
         self._process = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
         line = self._process.stdout.readline()
@@ -103,6 +104,7 @@ class S3Server:
 
 def _counting(app):
     lock, putting, counts = threading.Lock(), threading.Lock(), Counts({}, 0, 0)
+    late = float(os.environ.get("SECONDS_OF_A_REQUEST", "0"))
 
     def answer(environ, start_response):
         nonlocal counts
@@ -124,6 +126,7 @@ def _counting(app):
         received = int(environ.get("CONTENT_LENGTH") or 0)
         if method == "PUT" and "CONTENT_LENGTH" in environ:  # read before the lock: a slow writer stops nobody else
             environ = {**environ, "wsgi.input": io.BytesIO(environ["wsgi.input"].read(received))}
+        time.sleep(late)  # also if its client is gone by then
         with putting if method == "PUT" else nullcontext():  # moto looks for the name and writes later, a bucket does both at once
             answered = app(environ, start_response)
             body = b"".join(answered)
