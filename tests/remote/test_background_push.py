@@ -7,6 +7,7 @@ import select
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
@@ -265,6 +266,41 @@ def test_push_wait_and_push_background_say_how_it_went(pushing, s3):
     refused = pushing.casrewind("push", "--wait", "1s", code=17, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     assert f"{pushing.url} cannot be reached" in refused.err and refused.err.endswith("casrewind push tries again\n")
     assert "'soon' is not a length of time" in pushing.casrewind("push", "--wait", "soon", code=64).err
+
+
+def test_push_wait_tries_again_until_the_remote_is_there(root, home, tmp_path):
+    casrewind = InProcess(root, home, CASREWIND_REMOTE_KEY=KEY)
+    url, bucket, away = f"file://{tmp_path}/bucket", tmp_path / "bucket", tmp_path / "away"
+    plant(root, {"f": b"1"})
+    casrewind("save", code=0)
+    casrewind("remote", "add", url, code=0)
+    os.rename(bucket, away)
+    bucket.write_bytes(b"no directory")
+    remote = push_notes.remote_directory(os.path.join(casrewind.json("status")["store"], "remotes"))
+
+    def mend():
+        until(lambda: push_notes.read_push_notes(remote).problem)
+        bucket.unlink()
+        os.rename(away, bucket)
+
+    mending = threading.Thread(target=mend)
+    mending.start()
+    assert casrewind("push", "--wait", "110s", code=0).out == f"all checkpoints are on {url}\n"
+    mending.join()
+    assert casrewind.json("remote")["problem"] is None
+
+
+def test_the_end_of_a_session_waits_for_what_a_push_that_runs_has_not(pushing, s3):
+    """The push that runs began before the session's last checkpoint: the end of the session waits for that, too."""
+    with HeldProxy(s3.endpoint) as proxy:
+        pushing.event(AWS_ENDPOINT_URL=proxy.endpoint)
+        proxy.wait_for_client()
+        opening = threading.Timer(0.3, proxy.open)
+        opening.start()
+        pushing.event("SessionEnd.other", AWS_ENDPOINT_URL=proxy.endpoint, CASREWIND_REMOTE_WAIT="4s", CASREWIND_REMOTE_INTERVAL="1h")
+        opening.join()
+        pushing.has_ended()
+    assert pushing.not_pushed() == 0
 
 
 def test_without_a_remote_nothing_is_started(casrewind, root, home):

@@ -3,6 +3,7 @@
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -141,6 +142,60 @@ def test_a_push_that_was_cut_goes_on_and_sends_little_twice(machine, other, afte
     assert_arrived(machine, other, saved)
     once = sum(map(len, objects_in(machine.url).values()))
     assert sent <= 1.3 * once + 65536 or not after
+
+
+@pytest.mark.parametrize("often", [1, 3, 4], ids=["once", "one in three", "one in four"])
+def test_pushes_that_have_one_answer_each_get_on_behind_one_that_had_none(machine, other, often):
+    """A container ends with its agent, on a slow server: a look before each put would take all the time that there is."""
+    waiting = []
+    for number in range(12):
+        machine.save({"f": b"%d" % number})
+        lost = number % often == 0 if often > 1 else number == 0
+        machine.tampered = lambda objects, lost=lost: cut(objects, 1 if lost else 2, after=lost)
+        with suppress(Stop):
+            assert not machine.push().notes
+        machine.tampered = lambda objects: objects
+        reader = Machine.with_remote(other.place.parent / f"reader{number}", machine.url, "reader")
+        reader.pull()
+        waiting.append(number + 1 - len(reader.points()))
+    assert max(waiting) <= 4, waiting
+    done = machine.push()
+    assert not done.notes and other.pull().checkpoints == {"sandbox-4": 12}
+    assert len(chains_of(Objects(machine.url).list())) == 1
+
+
+def test_a_put_of_a_push_that_was_cut_may_arrive_behind_the_look_of_the_next(machine, other):
+    """The server has its effect late: the piece is this machine's own, and no copied store is named."""
+    held = []
+
+    class Late:
+        """Objects whose first put arrives just before the second one."""
+
+        def __init__(self, objects):
+            self._objects = objects
+
+        def __getattr__(self, name):
+            return getattr(self._objects, name)
+
+        def put_new(self, name, data):
+            if not held:
+                held.append((name, data))
+                raise Stop
+            if held[0] is not None:
+                assert self._objects.put_new(*held[0])
+                held[0] = None
+            return self._objects.put_new(name, data)
+
+    machine.tampered = Late
+    saved = [machine.save({"f": b"1"})]
+    with pytest.raises(Stop):
+        machine.push()
+    saved.append(machine.save({"f": b"2"}))
+    done = machine.push()
+    assert not done.notes and done.checkpoints == 2
+    other.pull()
+    assert_arrived(machine, other, saved)
+    assert len(chains_of(Objects(machine.url).list())) == 1
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
