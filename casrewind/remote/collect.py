@@ -50,6 +50,18 @@ class _OpenPiece(NamedTuple):
         return sum(frame.plain for frame in table.frames) + table.blobs.table_bytes
 
 
+def roll_up_if_many_pieces(remote: Remote) -> list[str]:
+    """Roll up if the chain has many new pieces. Returns what a person has to know. The push is done: nothing here makes it fail."""
+    state = remote.files.state
+    if state.next - 1 - state.rolled_up < EVERY:
+        return []
+    remote.files.save(state._replace(rolled_up=state.next - 1))  # first: what fails is not tried again by each push
+    try:
+        return roll_up(remote)
+    except errors.RemoteError as error:
+        return [f"the pieces on the remote were not put together: {error.problem}"]
+
+
 def roll_up(remote: Remote) -> list[str]:
     """Put the new small pieces of this store's chain together, and empty them. Returns what a person has to know.
 

@@ -27,7 +27,7 @@ from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
 from .objects import ObjectGone
-from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, PieceBuilder, PieceReader, reseal
+from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, REMOVED, PieceBuilder, PieceReader, reseal
 from .piece_errors import PieceDamaged
 from .piece_names import all_pieces_of, piece_name
 from .remote_config import Remote
@@ -43,7 +43,9 @@ _SMALL = 256 << 10
 """A piece of fewer bytes is put, or read as a whole, about as fast as a question about it is answered."""
 KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
-COPIED = "this store was copied from another machine: it goes on as a machine of its own"
+COPIED = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it goes on in a new chain"
+REMOVED_THERE = "what this machine pushed was removed from the remote by remote gc: all of it is sent again"
+ENDED_THERE = "a copy of this store has ended what both had pushed: everything is sent again"
 BLOCKED = "somebody put objects where this machine's next pieces belong: it goes on in a new chain"
 AFTER_PURGE = "after the purge everything is pushed anew, and what was pushed before it is emptied"
 
@@ -73,15 +75,21 @@ class _SentBefore(Exception):
 
 
 class _Copied(Exception):
-    """Another store has continued this store's chain. `note` says so to a person."""
+    """Another store has continued or ended this store's chain. `note` says so to a person."""
 
-    note = COPIED
+    def __init__(self, piece: PieceReader | None = None) -> None:
+        """`piece`: what is in the place of the next one."""
+        super().__init__()
+        is_end = piece is not None and piece.is_end
+        self.note = COPIED if piece is None or not is_end else REMOVED_THERE if piece.table.end == REMOVED else ENDED_THERE
 
 
 class _Blocked(_Copied):
     """Strangers have the numbers with which this store's chain would go on."""
 
-    note = BLOCKED
+    def __init__(self) -> None:
+        super().__init__()
+        self.note = BLOCKED
 
 
 def push(
@@ -123,20 +131,8 @@ def push(
         left = pushing.empty_ended_chains(notes, purge_held=purge_held)
         size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
         _note_success(context, remote)
-        notes += _roll_up_if_many_pieces(remote) if points is None else []
+        notes += collect.roll_up_if_many_pieces(remote) if points is None else []
         return Pushed(*done, size, requests, tuple(notes), left, damaged=remote.files.state.left)
-
-
-def _roll_up_if_many_pieces(remote: Remote) -> list[str]:
-    """Roll up if the chain has many new pieces. Returns what a person has to know. The push is done: nothing here makes it fail."""
-    state = remote.files.state
-    if state.next - 1 - state.rolled_up < collect.EVERY:
-        return []
-    remote.files.save(state._replace(rolled_up=state.next - 1))  # first: what fails is not tried again by each push
-    try:
-        return collect.roll_up(remote)
-    except errors.RemoteError as error:
-        return [f"the pieces on the remote were not put together: {error.problem}"]
 
 
 def _note_success(context: Context, remote: Remote) -> None:
@@ -242,7 +238,7 @@ class _Push:
         if piece is None:
             return None
         if piece.mac not in state.pending_macs:
-            raise _Copied
+            raise _Copied(piece)
         records = piece.records() if piece.table.records >= 0 else []
         rows = [bytes((blob.use,)) + blob.digest for blob in piece.table.blobs if records or blob.use == CONTENT]
         last = max((seq for _, seq, _ in records), default=0)
@@ -444,7 +440,7 @@ class _Push:
             except PieceDamaged:
                 behind, piece = look_behind_stranger(objects, keys, chain, number)
                 if piece is not None:
-                    raise _Copied from None
+                    raise _Copied(piece) from None
                 if not behind:
                     break
             data, number = reseal(keys, data, name, piece_name(chain, behind)), behind

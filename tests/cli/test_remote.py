@@ -243,7 +243,8 @@ def test_a_project_that_was_copied_goes_on_by_itself(sandbox, tmp_path, url):
         plant(machine.root, {"app.py": content})
         machine("save", code=0)
     sandbox("push", code=0)
-    assert copy("push", code=0).out.startswith("this store was copied from another machine: it goes on as a machine of its own\n")
+    told = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it goes on in a new chain\n"
+    assert copy("push", code=0).out.startswith(told)
 
 
 @pytest.mark.parametrize("line", ["remote nonsense", "remote add", "remote list file:///x", "clone", "import", "import /nonexistent", "remote key --show --add"])
@@ -289,7 +290,8 @@ def test_remote_gc_plans_asks_and_removes_what_is_older_than_the_setting(after_l
     assert after_long("pull", code=0).out == f"nothing new on {url}\n"
     assert after_long("remote", "gc", "-y", code=0).out == f"nothing to remove from {url}\n"
     sandbox("save", "-m", "later", code=0)
-    assert "pushed 2 checkpoints" in sandbox("push", code=0).out, "it begins anew"
+    said = sandbox("push", code=0).out
+    assert "what this machine pushed was removed from the remote by remote gc: all of it is sent again\npushed 2 checkpoints" in said
     assert "pulled 2 checkpoints of sandbox-4" in after_long("pull", code=0).out
 
 
