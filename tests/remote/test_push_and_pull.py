@@ -236,7 +236,7 @@ def test_a_copied_store_goes_on_as_a_machine_of_its_own(machine, other, tmp_path
     machine.push()
     theirs = copy.save({"a": b"of the copy"})
     done = copy.push()
-    assert "copied from another machine" in done.notes[0] and done.checkpoints == 2
+    assert "the remote has more of this machine than this store knows" in done.notes[0] and done.checkpoints == 2
     assert sorted(other.pull().checkpoints.values()) == [1, 2]
     assert sorted(name.partition(".")[0] for name in other.pull_names()) == ["sandbox-4", "sandbox-4"]
     assert {mine.id, theirs.id} <= set(other.points())
@@ -613,7 +613,7 @@ def test_a_store_that_is_behind_a_purge_goes_on_with_a_chain_of_its_own(machine,
     assert not ahead.push().left
     edit = behind.save({"a": b"of the one behind"}, remove=["secret"])
     done = behind.push()
-    assert "copied from another machine" in done.notes[0] and done.checkpoints == 2
+    assert "a copy of this store has ended what both had pushed" in done.notes[0] and done.checkpoints == 2
     assert not other.pull().problems and other.tree(edit.id) == behind.tree(edit.id)
 
 

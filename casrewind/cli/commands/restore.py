@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import enumerated, printable
+from ...messages import enumerated, printable, shell_quoted
 from ...model.lost_work import NO_EDITS
 from ...ops import restore as restores
 from ...ops.execute import Restored
@@ -86,9 +86,19 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
             print_line(f"{title()}:")
             print_lines(question.explanation_lines())
         question.find_outside_edits(report.actions)
-        return print_restored_for_exit_code(report, options, question)
+        code = print_restored_for_exit_code(report, options, question)
+    else:
+        code = restore_and_print(restoring, options, done, question)
+    if point.more.machine and not scope and not options.json and _has_conversation(context, point):
+        machine, command = printable(point.more.machine), f"casrewind restore {shell_quoted(options.ref or point.id)} --both"
+        print_line(f"the conversation of {machine} waits: {command} brings it, too")
+    return code
 
-    return restore_and_print(restoring, options, done, question)
+
+def _has_conversation(context: "Context", point: "Checkpoint") -> bool:
+    """True if a checkpoint of another machine has a conversation, or one before it has."""
+    there = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq <= point.seq)
+    return any(one.transcript is not None for one in there)
 
 
 def _print_that_turn_runs(turn: "Turn", options: "ParsedOptions") -> int:
