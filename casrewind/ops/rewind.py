@@ -7,7 +7,7 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 
 from .. import errors
@@ -266,8 +266,7 @@ def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, po
     there = client.path_for_project(conversation.path, conversation.session, root, homes.home, homes.environ)
     path = client.fork_path(there, session, data)
     session_files.refuse_unsafe_transcript_path(client, path, session, homes)
-    environ = {"HOME": homes.home, **homes.environ}
-    path = _write_session_file(conversation, session, data, path, root, environ)
+    path = _write_session_file(context, conversation, session, data, path, root)
     return _chat_result(conversation, rewinds.FORK, session, path, None)._replace(resume=client.resume_moved_command(session))
 
 
@@ -476,13 +475,13 @@ def _client_has_session(conversation: Conversation) -> bool:
 
 def _write_new_session(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
     """Write a session that is not there yet."""
-    environ = {"HOME": context.homes.home, **context.homes.environ}
-    path = _write_session_file(conversation, session, data, path, context.root.path, environ)
+    path = _write_session_file(context, conversation, session, data, path, context.root.path)
     return _chat_result(conversation, mode, session, path, None)
 
 
-def _write_session_file(conversation: Conversation, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
+def _write_session_file(context: Context, conversation: Conversation, session: str, data: bytes, path: str, root: str) -> str:
     """Write a session that is not there yet. The one door for session files: no setting of an earlier session passes it."""
+    environ = {"HOME": context.homes.home, **context.homes.environ}
     data = carried(data, conversation.client.carried_lines())
     return conversation.client.write_fork(conversation.path, session, data, path, root, environ)
 

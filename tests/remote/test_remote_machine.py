@@ -167,6 +167,10 @@ class Machines(RuleBasedStateMachine):
             DONE["purged bases"] += 1
             return site.machine.push(keep_purged=True, **options)
 
+    def wrong(self, problems):
+        """The problems of a pull, but for checkpoints that are here as they were before a purge of their machine."""
+        return [one for one in problems if not (self.purged and "known here with other contents" in one)]
+
     def push_of(self, site, what=None, *, anew=False):
         """Push, with a fault; with `anew`, into a new chain."""
         site.purged |= anew
@@ -261,7 +265,7 @@ class Machines(RuleBasedStateMachine):
         taken = self.with_fault(site, what, lambda: site.machine.pull(newest=newest))
         self.check(site, known)
         if taken is not None:
-            assert taken.problems == ()
+            assert self.wrong(taken.problems) == []
             assert sum(taken.checkpoints.values()) == len(set(site.machine.points()) - known)
             DONE["pulls"] += 1
 
@@ -414,7 +418,7 @@ class Machines(RuleBasedStateMachine):
                 site.chains.add(site.machine.chain())
                 site.pushed |= set() if site.shaken else site.own
             else:
-                for problem in site.machine.pull().problems:
+                for problem in self.wrong(site.machine.pull().problems):
                     assert may_end, problem
                     assert "deleted just now" in problem or "cannot be taken" in problem, problem
                 self.check(site, known)
@@ -438,12 +442,12 @@ class Machines(RuleBasedStateMachine):
             assert again[:2] == (0, 0) and (again.size == 0 or again.left)  # what a clone uses is not emptied after a purge
             assert site.look() == site.own
         reader = self.new_site("reader")
-        assert reader.machine.pull().problems == ()
+        assert self.wrong(reader.machine.pull().problems) == []
         self.check(reader)
         wanted = set().union(*(ids for _, ids, _ in self.gone), *(site.own | site.pushed for site in self.sites))
         assert wanted <= set(reader.machine.points())
         for site in self.sites:
-            assert site.machine.pull().problems == ()
+            assert self.wrong(site.machine.pull().problems) == []
             assert site.forgets or wanted <= set(site.machine.points())
             self.check(site)
             assert not site.machine.problems()

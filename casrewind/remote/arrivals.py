@@ -1,0 +1,277 @@
+"""Pull: take the checkpoints of other stores from their chains.
+
+The danger prevented here: bytes of somebody else count as one's own, or half a checkpoint counts as one. Each blob is hashed when
+it is stored, and a checkpoint counts only if all its blobs are here. Which records count, arriving.py decides.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import plural
+from ..model import checkpoint as checkpoints
+from ..model.checkpoint import Checkpoint
+from ..ops.checkpoint_names import AFTER, REMOTE
+from ..ops.context import Context
+from .arriving import Arriving, Item, choose_arriving, key_here, own_records
+from .chain import ChainReader, damage_in_words
+from .fetch import Batch, ChainRecords
+from .piece_errors import PieceDamaged
+from .piece_names import PieceInfo, all_pieces_of
+from .remote_config import ObjectStore, Remote
+from .sync_state import ReadChain, StateFiles
+
+if TYPE_CHECKING:
+    from .objects import ObjectInfo
+
+_LISTED = 50_000
+"""Objects of a list that are held at once: fifty pages."""
+_AHEAD = 32
+"""Chains whose newest pieces are read before they are needed."""
+_UNSAVED = 64
+"""Chains that a pull may read again after a kill, and one in eight of a state that has many."""
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Pulled(NamedTuple):
+    """The result of a pull: {machine: number of its new checkpoints}, bytes received, requests, sentences about what could
+    not be taken, and the number of objects that nobody with the key put there."""
+
+    checkpoints: Mapping[str, int]
+    size: int
+    requests: int
+    problems: tuple[str, ...] = ()
+    strangers: int = 0
+
+
+def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
+    """Take all checkpoints of other machines that are not here yet, with their pins and labels; with `newest` only the newest of each.
+
+    Damage in one chain stops only that chain, and `problems` names it. A repeated pull changes nothing. Raises RemoteError, StoreFull,
+    StoreBusy while another push or pull runs.
+    """
+    taken: dict[str, int] = {}
+    problems: list[str] = []
+    with context.store.hold_push_lock():
+        progress = _Progress(remote.files)
+        names, batch = _names_given(remote), Batch(context)
+
+        def store_batch() -> None:
+            for one, kept, trouble in batch.store():
+                problems.extend(trouble)
+                found, number = one.found, sum(point.trigger != checkpoints.SAFETY for point in kept)
+                if number:
+                    taken[found.read.machine] = number
+                read = found.read if len(kept) == len(one.arriving.points) else progress.of(found.chain)
+                progress.note(found.chain, read._replace(machine=found.read.machine))  # the name is given for good
+
+        def known(identity: str) -> Checkpoint | None:
+            return batch.points.get(identity) or context.store.checkpoint(identity)
+
+        try:
+            for chain, reader in _read_ahead(remote, _changed_chains(remote, newest=newest)):
+                before = progress.of(chain)
+                try:
+                    found = (_read_newest if newest else _read_new)(chain, reader, before, names)
+                    problems += found.problems
+                    arriving = _records_that_are_new_here(found, known, newest=newest)
+                except PieceDamaged as error:
+                    problems.append(error.problem)
+                    continue
+                finally:
+                    remote.files.strangers.add(reader.strangers)
+                problems += arriving.problems
+                names.add(found.read.machine)
+                if arriving.points or arriving.others:
+                    batch.fetch(found, arriving)
+                else:
+                    progress.note(chain, found.read)
+                if batch.is_full:
+                    store_batch()
+        finally:
+            try:
+                store_batch()
+            finally:
+                batch.close()
+                progress.save()
+                remote.files.strangers.save()
+    requests = sum(remote.objects.requests.values())
+    return Pulled(taken, remote.objects.received_bytes, requests, tuple(problems), len(remote.files.strangers.met))
+
+
+class _Progress:
+    """How far the chains were read. The state of a remote has all chains, so it is not written for each of them."""
+
+    def __init__(self, files: StateFiles) -> None:
+        self._files = files
+        self._unsaved: dict[str, ReadChain] = {}
+
+    def of(self, chain: str) -> ReadChain:
+        return self._files.state.chains.get(chain, ReadChain())
+
+    def note(self, chain: str, read: ReadChain) -> None:
+        if read != self.of(chain):
+            self._unsaved[chain] = read
+        if len(self._unsaved) > _UNSAVED + len(self._files.state.chains) // 8:
+            self.save()
+
+    def save(self) -> None:
+        if self._unsaved:
+            self._files.save(self._files.state._replace(chains=self._files.state.chains | self._unsaved))
+            self._unsaved = {}
+
+
+def all_objects(objects: ObjectStore) -> "Iterator[ObjectInfo]":
+    """All objects of a remote in order, and no more than some of them in memory."""
+    after = ""
+    while found := objects.list("", after, _LISTED):
+        yield from found
+        if len(found) != _LISTED:
+            return
+        after = found[-1].name
+
+
+def chains_listed(remote: Remote) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
+    """Each chain of a remote with what has the names of its pieces, but for known strangers. One chain at a time."""
+    for _, together in itertools.groupby(all_objects(remote.objects), key=lambda info: info.name.partition("/")[0]):
+        for chain, pieces in all_pieces_of(together).items():
+            if left := remote.files.strangers.without(pieces):
+                yield chain, left
+
+
+def _changed_chains(remote: Remote, *, newest: bool) -> list[tuple[str, Sequence[PieceInfo]]]:
+    """The chains of other stores that have pieces which were not read, the oldest first: it has the plain name."""
+    state = remote.files.state
+    found = []
+    for chain, pieces in chains_listed(remote):
+        read = state.chains.get(chain, ReadChain())
+        last = max(piece.last for piece in pieces)
+        if last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
+            found.append((chain, pieces))
+    return sorted(found, key=lambda one: (one[1][0].modified_ns, one[0]))
+
+
+def _read_ahead(remote: Remote, chains: Sequence[tuple[str, Sequence[PieceInfo]]]) -> Iterator[tuple[str, ChainReader]]:
+    """Yield each chain with a reader. The newest pieces of the next chains are opened eight at a time."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def opened(one: tuple[str, Sequence[PieceInfo]]) -> tuple[str, ChainReader]:
+        reader = ChainReader(remote.objects, remote.keys, one[1])
+        reader.open_newest()
+        return one[0], reader
+
+    with ThreadPoolExecutor(8) as threads:
+        for start in range(0, len(chains), _AHEAD):
+            yield from threads.map(opened, chains[start : start + _AHEAD])
+
+
+def read_chain(remote: Remote, chain: str, pieces: Sequence[PieceInfo], read: ReadChain) -> ChainRecords:
+    """The records in a chain behind what was read of it. Raises RemoteError if the remote cannot be read."""
+    return _read_new(chain, ChainReader(remote.objects, remote.keys, pieces), read, _names_given(remote))
+
+
+def _names_given(remote: Remote) -> set[str]:
+    """The names that machines have here."""
+    return {one.machine for one in remote.files.state.chains.values()} | {remote.config.machine}
+
+
+def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
+    """The records of a chain from its end back to the newest checkpoint. All that is new if a piece is damaged."""
+    items: list[Item] = []
+    name, after = read.machine, None
+    reader.open_newest()
+    if reader.damaged:
+        return _read_new_for_newest(chain, reader, read, names)
+    seen = reader.pieces[-1].last
+    for info in reversed(reader.pieces):
+        try:
+            opened = reader.open_reader(info)
+            if opened.is_end:
+                break
+            if after not in (None, opened.mac_at_end):
+                raise PieceDamaged(f"the piece {info.name} of the remote is not the one before its next one")
+            name, after = name or _name_of_machine(names, chain, opened.table.machine), opened.table.before
+            new = list(reader.records(info))
+        except PieceDamaged:
+            return _read_new_for_newest(chain, reader, read, names)
+        items[:0] = new
+        if any(point.trigger != checkpoints.SAFETY for _, point in own_records(new).points):
+            break
+    return ChainRecords(chain, reader, items, read._replace(machine=name, seen=seen), [])
+
+
+def _read_new_for_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
+    """As _read_new, but what is older than the newest checkpoint counts as unread."""
+    found = _read_new(chain, reader, read, names)
+    return found._replace(read=read._replace(machine=found.read.machine))
+
+
+def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str]) -> ChainRecords:
+    """As read_chain. `names` are those that machines have here."""
+    found = ChainRecords(chain, reader, [], read, [])
+    if _is_ended(reader):
+        return found._replace(read=read._replace(last=reader.pieces[-1].last))
+    shown = read.machine or chain[:8]
+    problem = ""
+    for piece, opened in reader.follow(read.last, read.mac):
+        shown = read.machine or _name_of_machine(names, chain, opened.table.machine)
+        try:
+            found.items.extend(list(reader.records(piece)))  # all of a piece, or nothing
+        except PieceDamaged as error:
+            reader.note_damage(piece, error)
+            problem = damage_in_words(piece, shown, error) + _behind(sum(one.first > piece.last for one in reader.pieces))
+            break
+        found = found._replace(read=ReadChain(shown, piece.last, opened.mac_at_end))
+    if not problem and (hole := reader.hole(shown)) is not None:
+        problem = hole.problem + _behind(hole.rest)
+    if problem and reader.list_again() and not _is_ended(reader):
+        return _read_new(chain, reader, read, names)
+    if problem:
+        found.problems.append(problem)
+    return found
+
+
+def _is_ended(reader: ChainReader) -> bool:
+    newest = reader.open_newest()
+    return newest is not None and newest.is_end
+
+
+def _behind(rest: int) -> str:
+    return f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
+
+
+def _allowed_characters(name: str) -> str:
+    """The characters of a name that a reference may have."""
+    return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
+
+
+def _name_of_machine(names: set[str], chain: str, name: str) -> str:
+    """The name that a chain's machine gets here: none of `names`, which others have, and no word that a reference begins with."""
+    name = _allowed_characters(name) or "machine"
+    if name not in names and f"{name}:" not in (REMOTE, AFTER):
+        return name
+    longer = (f"{name}.{chain[:digits]}" for digits in range(4, len(chain)))
+    return next((one for one in longer if one not in names), f"{name}.{chain}")
+
+
+def _records_that_are_new_here(found: ChainRecords, known: Callable[[str], Checkpoint | None], *, newest: bool) -> Arriving:
+    """What of a chain is new here. `known` gives a checkpoint that is here."""
+    own, machine = own_records(found.items), found.read.machine
+    names: dict[bytes, str] = {}
+    for _, point in own.points:
+        names.setdefault(point.worktree, _machine_and_directory_name(machine, point.root) if names else machine)
+    if newest:
+        listed = [one for one in own.points if one[1].trigger != checkpoints.SAFETY]
+        own = own._replace(points=(listed or own.points)[-1:], others=[])
+
+    def place(point: Checkpoint) -> Checkpoint:
+        more = point.more._replace(machine=names[point.worktree])
+        return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
+
+    return choose_arriving(own, machine, known, place, lambda worktree: key_here(found.chain, worktree))
+
+
+def _machine_and_directory_name(machine: str, root: bytes) -> str:
+    base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
+    return f"{machine}/{_allowed_characters(base) or 'worktree'}"
