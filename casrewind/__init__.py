@@ -53,7 +53,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .projects import adopt, adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
-    from .remote.push import Pushed
+    from .remote.pushed import Pushed
     from .remote.remote_config import RemoteConfig
     from .settings import Settings, default_settings
     from .store.catalog import Marked

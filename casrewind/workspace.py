@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from .ops.usage import Usage
     from .ops.verify_and_repair import Verified
     from .remote.pull import Pulled
-    from .remote.push import Pushed
+    from .remote.pushed import Pushed
     from .store.catalog import Marked
 
 

@@ -16,7 +16,8 @@ from .connect import HEAD, machine_name
 from .object_directory import SMALL
 from .objects import ObjectGone, ObjectInfo
 from .pull import Pulled, pull
-from .push import Pushed, push
+from .push import push
+from .pushed import Pushed
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head, remote_head
 from .sync_state import StateFiles, SyncState

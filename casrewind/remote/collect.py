@@ -163,10 +163,18 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
     name = f"{chain}/{first.info.first:010}-{last.info.last:010}"
     machine = last.reader.table.machine
     data, mac = builder.finish(name, first.reader.table.before, os.urandom(16), machine, last.reader.mac_at_end)
-    is_new = remote.objects.put_new(name, data)
+    size, is_new = len(data), remote.objects.put_new(name, data)
     del builder, data
     heap.return_freed_memory()
-    return mac if is_new else _mac_of_equal_roll_up(remote, name, rows)
+    if not is_new:
+        return _mac_of_equal_roll_up(remote, name, rows)
+    try:  # the server said that it has it: what it replaces is emptied only if it has
+        is_there = open_piece(remote.objects, remote.keys, name, size).mac == mac
+    except PieceDamaged:
+        is_there = False
+    if not is_there:
+        raise PieceDamaged(f"the roll-up {name} was put, and is not on the remote as it was put")
+    return mac
 
 
 def _uses_and_digests_in(reader: PieceReader) -> set[bytes]:

@@ -70,7 +70,9 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
             return batch.points.get(identity) or context.store.checkpoint(identity)
 
         try:
-            for chain, reader in _read_ahead(remote, _changed_chains(remote, newest=newest)):
+            changed, gone = _changed_chains(remote, newest=newest)
+            problems += gone
+            for chain, reader in _read_ahead(remote, changed):
                 before = progress.of(chain)
                 try:
                     found = (_read_newest if newest else _read_new)(chain, reader, before, names)
@@ -140,16 +142,22 @@ def chains_listed(remote: Remote) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
                 yield chain, left
 
 
-def _changed_chains(remote: Remote, *, newest: bool) -> list[tuple[str, Sequence[PieceInfo]]]:
-    """The chains of other stores that have pieces which were not read, the oldest first: it has the plain name."""
+def _changed_chains(remote: Remote, *, newest: bool) -> tuple[list[tuple[str, Sequence[PieceInfo]]], list[str]]:
+    """Returns (the chains of other stores that have pieces which were not read, the oldest first: it has the plain name; sentences
+    about what was read here and is gone). A chain that was removed has its end there, so nothing of it is missing."""
     state = remote.files.state
-    found = []
+    found, gone = [], {chain: read for chain, read in state.chains.items() if read.last}
     for chain, pieces in chains_listed(remote):
         read = state.chains.get(chain, ReadChain())
         last = max(piece.last for piece in pieces)
         if last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
             found.append((chain, pieces))
-    return sorted(found, key=lambda one: (one[1][0].modified_ns, one[0]))
+        if any(piece.first <= read.last <= piece.last for piece in pieces):
+            gone.pop(chain, None)
+    return sorted(found, key=lambda one: (one[1][0].modified_ns, one[0])), [
+        f"what {read.machine or chain[:8]} pushed is no longer on the remote, up to piece {read.last} at least: what was pulled is here"
+        for chain, read in gone.items()
+    ]
 
 
 def _read_ahead(remote: Remote, chains: Sequence[tuple[str, Sequence[PieceInfo]]]) -> Iterator[tuple[str, ChainReader]]:

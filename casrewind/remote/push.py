@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import environment, errors, heap
-from .._typing import Any, NamedTuple
+from .._typing import Any
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
@@ -21,7 +21,7 @@ from ..ops.verify_and_repair import verify
 from ..store import ledger, push_notes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
-from . import collect, probe
+from . import collect, own_chain, probe
 from .arriving import Item
 from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
@@ -30,6 +30,7 @@ from .objects import ObjectGone
 from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, REMOVED, PieceBuilder, PieceReader, reseal
 from .piece_errors import PieceDamaged
 from .piece_names import all_pieces_of, piece_name
+from .pushed import AFTER_PURGE, BLOCKED, COPIED, ENDED_THERE, REMOVED_THERE, Pushed
 from .remote_config import Remote
 from .sync_state import EndedChain
 
@@ -43,26 +44,6 @@ _SMALL = 256 << 10
 """A piece of fewer bytes is put, or read as a whole, about as fast as a question about it is answered."""
 KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
 """The kinds of records that are sent besides checkpoints."""
-COPIED = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it goes on in a new chain"
-REMOVED_THERE = "what this machine pushed was removed from the remote by remote gc: all of it is sent again"
-ENDED_THERE = "a copy of this store has ended what both had pushed: everything is sent again"
-BLOCKED = "somebody put objects where this machine's next pieces belong: it goes on in a new chain"
-AFTER_PURGE = "after the purge everything is pushed anew, and what was pushed before it is emptied"
-
-
-class Pushed(NamedTuple):
-    """The result of a push: the number of checkpoints, of blobs, of bytes sent and of requests; a roll-up does not count. `notes` are
-    sentences about what else happened; `left` are objects of before a purge that could not be emptied, `damaged` the ids of checkpoints
-    that cannot be sent, because the store is damaged. With a dry run `size` counts plain bytes."""
-
-    checkpoints: int
-    blobs: int
-    size: int
-    requests: int
-    notes: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
-    dry_run: bool = False
-    damaged: tuple[str, ...] = ()
 
 
 class _SentBefore(Exception):
@@ -94,14 +75,15 @@ class _Blocked(_Copied):
 
 def push(
     context: Context, remote: Remote, *, dry_run: bool = False, points: Sequence[Checkpoint] | None = None, anew: bool = False,
-    keep_purged: bool = False, purge_held: bool = False,
+    keep_purged: bool = False, purge_held: bool = False, by_hand: bool = False,
 ) -> Pushed:
     """Send all checkpoints of this store that were made here and are not on the remote yet, and their pins and labels.
 
     With `dry_run`, only counts. With `points`, sends these and nothing else. With `anew`, sends all of them again, into a new chain, and
     then empties what this store pushed before, unless a clone uses it. Raises StoreDamaged before that if the store is not intact: the
     remote may have what is lost here. Raises RemoteError; then the next push continues. Raises BasePurged if the first push of a clone
-    finds that its base was purged, unless `keep_purged`. With `purge_held` a purge empties what clones use, too.
+    finds that its base was purged, unless `keep_purged`. With `purge_held` a purge empties what clones use, too. A push `by_hand` looks
+    whether all that was pushed is there, and raises RemoteError if not; another one does so after a day or 64 pieces.
     A checkpoint whose content cannot be read is left out, and tried again by the next push. Raises StoreBusy while another push or
     pull runs.
     """
@@ -113,6 +95,8 @@ def push(
         pushing = _Push(context, remote)
         if dry_run:
             return pushing.count_what_would_be_sent()
+        if anew:
+            own_chain.put_head_back(remote)
         probe.require(remote)
         notes = pushing.settle_earlier_push(anew=anew)
         pushing.settle_base(keep_purged=keep_purged)
@@ -129,10 +113,30 @@ def push(
             pushing.settle_base(keep_purged=keep_purged)
             done = pushing.send_all_or_only()
         left = pushing.empty_ended_chains(notes, purge_held=purge_held)
-        size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values())
+        looks = 0
+        if points is None and (by_hand or own_chain.is_due(remote.files.state)):
+            done, looks = _look_and_begin_anew_if_ended(context, remote, done, notes)
+        size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values()) - looks
         _note_success(context, remote)
         notes += collect.roll_up_if_many_pieces(remote) if points is None else []
         return Pushed(*done, size, requests, tuple(notes), left, damaged=remote.files.state.left)
+
+
+def _look_and_begin_anew_if_ended(
+    context: Context, remote: Remote, done: tuple[int, int], notes: list[str]
+) -> tuple[tuple[int, int], int]:
+    """Look whether the remote has what was pushed. If somebody has ended the chain, send all into a new one. `done`: the numbers of
+    checkpoints and blobs that were sent. Returns (these numbers, the requests of looks). Raises RemoteError if something is gone."""
+    seen = own_chain.look(remote)
+    looks = seen.requests
+    if seen.end_piece is not None:
+        remote.files.begin_chain()
+        notes.append(_Copied(seen.end_piece).note)
+        done = _Push(context, remote).send_all_or_only()
+        seen = own_chain.look(remote)
+        looks += seen.requests
+    own_chain.raise_if_lost(remote, seen)
+    return done, looks
 
 
 def _note_success(context: Context, remote: Remote) -> None:
@@ -410,6 +414,7 @@ class _Push:
         if records:
             rows, self._containers = [*rows, *self._containers], []
         done = state._replace(next=number + 1, mac=mac, **_NONE_PENDING, base=None, pushed_ns=time.time_ns())
+        done = done._replace(looked_ns=state.looked_ns or done.pushed_ns)
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
         heap.return_freed_memory()

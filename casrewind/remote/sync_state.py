@@ -23,8 +23,8 @@ STATE = "state"
 _ROW = 1 + digests.SIZE
 (
     _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MACS, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
-    _PROBED, _LOOKED, _PENDING_SIZE,
-) = range(1, 19)  # fmt: skip
+    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME,
+) = range(1, 22)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
@@ -67,8 +67,9 @@ class SyncState(NamedTuple):
     stores by id. `ended` has the own chains that have ended, and are not emptied yet, by id.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     `rolled_up`: the number of the newest piece when the last roll-up was tried. `base`: the chain that has what `sent` says, until the
-    first own piece is there; None afterwards, and if there is none. `probed`: the place that was found to keep the rules of probe.py,
-    "" = none.
+    first own piece is there; None afterwards, and if there is none. `looked_last`, `looked_mac`, `looked_ns`: the newest own piece when a
+    push last looked whether the chain is there (own_chain.py), and when that was. `probed`: the place that
+    was found to keep the rules of probe.py, "" = none.
     """
 
     chain: str = ""
@@ -87,6 +88,9 @@ class SyncState(NamedTuple):
     probed: str = ""
     looked: int = 0
     pending_size: int = 0
+    looked_last: int = 0
+    looked_mac: bytes = bytes(32)
+    looked_ns: int = 0
 
 
 def encode(state: SyncState) -> bytes:
@@ -119,6 +123,9 @@ def encode(state: SyncState) -> bytes:
             (_PROBED, state.probed),
             (_LOOKED, state.looked),
             (_PENDING_SIZE, state.pending_size),
+            (_LOOKED_LAST, state.looked_last),
+            (_LOOKED_MAC, state.looked_mac),
+            (_LOOKED_TIME, state.looked_ns),
         )
     )
     return digests.of(body) + body
@@ -154,6 +161,9 @@ def decode(data: bytes) -> SyncState:
         probed=got.text(_PROBED),
         looked=got.number(_LOOKED),
         pending_size=got.number(_PENDING_SIZE),
+        looked_last=got.number(_LOOKED_LAST),
+        looked_mac=got.bytes_or_empty(_LOOKED_MAC) or bytes(32),
+        looked_ns=got.number(_LOOKED_TIME),
     )
 
 

@@ -18,7 +18,7 @@ from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from .allowance import Allowance
 from .arriving import decode_point
-from .chain import ChainReader, damage_in_words, missing_in_words
+from .chain import ChainReader, damage_in_words, missing_in_words, names_of
 from .connect import KEYS, read_head
 from .piece import CONTAINER, CONTENT, FIRST, PieceReader
 from .piece_errors import PieceDamaged
@@ -85,8 +85,10 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     strangers = remote.files.strangers
     pieces = {chain: strangers.without(found) for chain, found in all_pieces_of(listed).items()}
     pieces = {chain: found for chain, found in pieces.items() if found}
-    if (state := remote.files.state).next > 1:
-        pieces.setdefault(state.chain, [])  # it has to be there; whoever owns the bucket may delete the chains of others
+    state = remote.files.state
+    known = [state.chain] if state.next > 1 else []
+    for expected in (*known, *(one for one, read in state.chains.items() if read.last)):
+        pieces.setdefault(expected, [])  # this store pushed or read it
     allowance = Allowance()  # one for all: what is kept of each chain is kept to the end
     chains = [_ChainCheck(remote, chain, found, allowance if read_blobs else None) for chain, found in pieces.items()]
     with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # to read blobs takes the memory of a piece for each thread
@@ -122,6 +124,8 @@ class _ChainCheck:
         self._is_own = chain == state.chain
         self._chain, self._machine = chain, remote.config.machine if self._is_own else "" if known is None else known.machine
         self._last_known = state.next - 1 if self._is_own else 0 if known is None else known.last
+        self._mac_known = state.mac if self._is_own else FIRST if known is None else known.mac
+        self._not_the_known = "is not the one that was pushed" if self._is_own else "is not the one that was read here"
         self._reader = ChainReader(remote.objects, remote.keys, pieces, allowance)
         self._listed = 0
         self._needs: list[_Needs] = []
@@ -169,6 +173,8 @@ class _ChainCheck:
                 self._machine = self._machine or opened.table.machine
                 self._count_or_note_damage(piece, opened, read_blobs=read_blobs)
                 last = piece.last
+                if last == self._last_known and opened.mac_at_end != self._mac_known:
+                    self._problems.append(f"{names_of([piece])} of {self._machine_or_chain} {self._not_the_known}")
             hole = self._reader.hole(self._machine_or_chain)
             if hole is not None:
                 self._problems.append(hole.problem)

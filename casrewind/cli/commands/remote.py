@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ...remote.outgoing import Outgoing, SavedFirst
     from ...remote.pull import Pulled
-    from ...remote.push import Pushed
+    from ...remote.pushed import Pushed
     from ...remote.remote_config import Remote
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
@@ -174,6 +174,8 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
     _remark_on_strangers(0 if options.strangers else len(found.strangers), opened.config.url)
     for problem in (*found.problems, *(problem for chain in found.chains for problem in chain.problems)):
         remark(f"casrewind: {problem}")
+    if any(chain.is_own and chain.problems for chain in found.chains):
+        remark("casrewind: casrewind push --anew sends what this machine has again")
     return REMARKS if found.damage else OK
 
 
@@ -232,7 +234,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         wait = 0.0 if options.wait is None else parse_age(options.wait, "--wait")
         return _push_in_background(context, options, wait, outgoing.save_first(context))
     opened = configs.open_remote(context.store)
-    if options.purge_held and not _may_purge_held(opened, options):
+    if (options.purge_held and not _may_purge_held(opened, options)) or (options.anew and not _may_push_anew(context, opened, options)):
         print_line("nothing was pushed")
         return OK
     if options.dry_run:
@@ -265,7 +267,8 @@ def _push_or_say_what_waits(context: "Context", opened: "Remote", options: "Pars
 
     try:
         return pushes.push(
-            context, opened, dry_run=options.dry_run, keep_purged=options.keep_purged, purge_held=options.purge_held
+            context, opened, by_hand=True, dry_run=options.dry_run, anew=options.anew, keep_purged=options.keep_purged,
+            purge_held=options.purge_held,
         )
     except errors.RemoteError as error:
         if error.hint:
@@ -291,6 +294,22 @@ def _may_purge_held(opened: "Remote", options: "ParsedOptions") -> bool:
     for name in users:
         print_line(f"  - {printable(name)}: its checkpoints there lose what they use of it")
     return not must_ask_or_raise(options, "empties what clones use") or agreed("Empty it?")
+
+
+def _may_push_anew(context: "Context", opened: "Remote", options: "ParsedOptions") -> bool:
+    """True if a push anew removes nothing from the remote that is not here any more, or if a person agrees to that."""
+    from ...remote import old_chains
+
+    if options.dry_run or options.background or options.wait is not None:
+        raise errors.UsageError("--anew is pushed at once", "casrewind push --anew waits for its end")
+    mine = old_chains.find_forgotten(context, opened)
+    if mine is None or mine.kept:
+        return True
+    asks = must_ask_or_raise(options, "removes checkpoints from the remote")
+    print_line(f"Push everything anew to {opened.config.url}, and remove what was pushed before.")
+    newest = age_in_words(mine.newest_ns)
+    print_line(f"  - {plural(mine.forgotten, 'checkpoint')} there that this machine has no longer, the newest from {newest}")
+    return not asks or agreed("This cannot be undone. Go on?")
 
 
 def _remark_on_save(first: "SavedFirst") -> bool:

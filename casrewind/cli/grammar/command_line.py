@@ -48,6 +48,7 @@ class ParsedOptions(_Namespace):
     add: bool
     agent: str | None
     all: bool
+    anew: bool
     auto: bool
     background: bool
     bad: str | None

@@ -398,6 +398,7 @@ COMMANDS = {
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
         (DRY_RUN._replace(help="show how much would be sent, and the new files; saves nothing", group="how"),
          flag("--keep-purged", "send, even if what this project was cloned from was purged since"),
+         flag("--anew", "send everything again, into a new chain, and empty what was pushed before: mends what verify names"),
          flag("--purge-held", "after a purge: empty what was pushed before, even if clones use it"), YES,
          flag("--background", "start a process that pushes, and do not wait for it", group="how"),
          Option(("--wait",), "the same, wait for its end at most AGE (1.2s, 1m), and start it again if it fails", "AGE", group="how"),

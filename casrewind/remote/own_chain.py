@@ -1,0 +1,122 @@
+"""Look whether the remote still has what this store pushed.
+
+The danger prevented here: "pushed" is said of what nobody can read. A rule of the bucket deleted the first pieces, somebody emptied the
+bucket, or a server that looks and then puts let a copied machine put another piece in the place of one. A push that only puts its next
+piece meets none of that. So each push of a person looks, and one by itself after a day or 64 pieces.
+
+A look reads the end of each piece since the last look: each has to name the one before it, and the last one has to be what was put. Of
+older pieces it believes the names in the list. `remote verify` reads them all.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+
+from .. import errors, fsio
+from .._typing import NamedTuple
+from ..messages import store_errors
+from .chain import ChainReader, missing_in_words
+from .objects import ObjectGone
+from .piece import FIRST, PieceReader
+from .piece_names import PieceInfo, all_pieces_of, without_replaced
+from .remote_config import HEAD, Remote
+from .seal import HEAD_NAME
+from .sync_state import SyncState
+
+MOST_PIECES = 64
+"""Pieces after which a push by itself looks."""
+_DAY = 86_400_000_000_000
+ANEW = "casrewind push --anew sends everything again"
+
+
+class Look(NamedTuple):
+    """The result of a look: what is gone or changed, in words, "" for nothing; the end of the chain if somebody else has ended it: then
+    it has nothing, and that is no damage; the number and the MAC at the end of what is there; and the number of its requests."""
+
+    problem: str = ""
+    end_piece: PieceReader | None = None
+    end: tuple[int, bytes] = 0, FIRST
+    requests: int = 0
+
+
+def is_due(state: SyncState) -> bool:
+    """True if a push by itself has to look. A clock that was set back counts as a day."""
+    passed = time.time_ns() - state.looked_ns
+    return not 0 <= passed < _DAY or state.next - 1 - state.looked_last >= MOST_PIECES
+
+
+def look(remote: Remote) -> Look:
+    """Look at the remote's head and at the own chain, and note what is there. Raises RemoteError if the remote cannot be read."""
+    state, objects, before = remote.files.state, remote.objects, sum(remote.objects.requests.values())
+    head = f"its object {HEAD_NAME} is not what was put there"
+    try:
+        if objects.get(HEAD_NAME, 0, 1024) == _own_head(remote):
+            head = ""
+    except ObjectGone:
+        head = f"its object {HEAD_NAME} is gone"
+    found = Look()
+    if state.chain and state.next > 1:
+        listed = all_pieces_of(objects.list(state.chain)).get(state.chain, [])
+        found = _follow_own_pieces(remote, remote.files.strangers.without(listed))
+    problem = "; ".join(filter(None, (head, found.problem)))
+    if not problem and found.end_piece is None:
+        number, mac = found.end
+        remote.files.save(state._replace(looked_last=number, looked_mac=mac, looked_ns=time.time_ns()))
+    return found._replace(problem=problem, requests=sum(objects.requests.values()) - before)
+
+
+def raise_if_lost(remote: Remote, seen: Look) -> None:
+    """Raises RemoteError if a look found something gone or changed."""
+    if seen.problem:
+        mount = "mount its disk, if it is not; " if remote.config.url.startswith("file:") else ""
+        raise errors.RemoteError(f"not all that was pushed is on {remote.config.url}: {seen.problem}", f"{mount}{ANEW}")
+
+
+def put_head_back(remote: Remote) -> None:
+    """Put the very bytes of the remote's head where they are gone or changed. Raises RemoteError."""
+    head = _own_head(remote)
+    if not remote.objects.put_new(HEAD_NAME, head) and remote.objects.get(HEAD_NAME, 0, 1024) != head:
+        remote.objects.replace(HEAD_NAME, head)
+
+
+def _own_head(remote: Remote) -> bytes:
+    """The head as it was put, which the store keeps."""
+    with store_errors("reading the remote in", remote.files.directory):
+        return fsio.read_file(os.path.join(remote.files.directory, HEAD))
+
+
+def _follow_own_pieces(remote: Remote, pieces: Sequence[PieceInfo]) -> Look:
+    """Follow the own pieces from the last look on; from the first one if the names have a gap."""
+    state, last = remote.files.state, remote.files.state.next - 1
+    reader = ChainReader(remote.objects, remote.keys, pieces)
+    start = (state.looked_last, state.looked_mac) if _are_all_named(pieces, state.looked_last) else (0, FIRST)
+    if start[0] >= last:  # the last one is read each time
+        start = (0, FIRST)
+    machine = f"{remote.config.machine} (this machine)"
+    while True:
+        newest, end = reader.open_newest(), start
+        if newest is not None and newest.is_end:
+            return Look(end_piece=newest)
+        for piece, opened in reader.follow(*start):
+            if piece.first > last:  # another store went on with the chain
+                break
+            end = piece.last, opened.mac_at_end
+        if end[0] > last or end == (last, state.mac):
+            return Look(end=(last, state.mac))
+        if end[0] == last:
+            problem = f"piece {last} of {machine} is not the one that was pushed"
+        else:
+            hole = reader.hole(machine)
+            problem = missing_in_words(end[0] + 1, last, machine) if hole is None else hole.problem
+        if not reader.list_again():
+            return Look(problem)
+
+
+def _are_all_named(pieces: Sequence[PieceInfo], last: int) -> bool:
+    """True if the names of these pieces have each number up to `last`."""
+    number = 0
+    for piece in without_replaced(pieces):
+        if piece.first > number + 1:
+            break
+        number = piece.last
+    return number >= last
