@@ -5,7 +5,7 @@ it. Only at the end of a session it waits, within the budget of that event. The 
 the push inherits a pipe of the client's: so it inherits nothing. Pushes could queue: at most one process waits for its
 time, and pushes what all hooks saved until then. And a project could bring a store with a remote and a key of its own, and
 name it in the variables that its settings give to hooks: so a hook pushes from no store, and by no configuration, that lies
-in the project.
+in the project, nor with credentials there.
 """
 
 import os
@@ -25,6 +25,11 @@ SESSION_END = "session_end"
 _WITHOUT = frozenset({"session_start", "prompt"})
 """Triggers after which no push starts: a person waits for the client then."""
 _PAUSE = 0.02
+_FILES = (
+    "AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "AWS_WEB_IDENTITY_TOKEN_FILE", "GOOGLE_APPLICATION_CREDENTIALS", "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+)  # fmt: skip
+"""Variables that name what a push trusts. The first one can name a program that is run."""
 
 
 def is_wanted(setting: str, trigger: str) -> bool:
@@ -33,10 +38,11 @@ def is_wanted(setting: str, trigger: str) -> bool:
 
 
 def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None, record: int) -> None:
-    """As start_push, for a hook, if store and configuration are the user's own. Else a note says why not, which `status` shows.
-    Raises nothing."""
+    """As start_push, for a hook, if store, configuration and credentials are the user's own. Else a note says why not, which
+    `status` shows. Raises nothing."""
     inside = os.path.realpath(root)
-    for place in (remotes, environment.configuration_path()):
+    named = (os.path.expanduser(os.environ.get(name, "")) for name in _FILES)
+    for place in (remotes, environment.configuration_path(), *filter(None, named)):
         if locations.is_in(os.path.realpath(place), inside):
             directory = push_notes.remote_directory(remotes)
             problem = f"hooks do not push: {printable(place)} lies in the project, which could have brought it; casrewind push pushes"

@@ -28,7 +28,7 @@ from . import remote_config as configs
 from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, own_records
 from .connect import AskPassphrase, find_key, read_head
 from .fetch import ChainRecords, store_arriving
-from .objects import Objects
+from .objects import Objects, endpoint_of
 from .pull import chains_listed, read_chain
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
@@ -73,6 +73,7 @@ def clone(
     restore_to.refuse_unless_empty(directory, "clone")
     given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     objects = Objects(wanted.url, wanted.options)
+    wanted = wanted._replace(endpoint=endpoint_of(wanted.url, wanted.options, os.environ))
     head = read_head(objects)
     if head is None:
         raise errors.RemoteError(f"there is no casrewind remote at {wanted.url}", "check the URL; casrewind remote add URL makes one")

@@ -15,7 +15,7 @@ from .._typing import NamedTuple
 from ..extras import refuse_without_libraries
 from ..store.store import Store
 from . import remote_config as configs
-from .objects import ObjectGone, Objects
+from .objects import ObjectGone, Objects, endpoint_of
 from .piece_names import all_pieces_of
 from .remote_config import ObjectStore, RemoteConfig
 from .seal import Unsealed, check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
@@ -85,6 +85,7 @@ def add(
     if found is not None:
         raise errors.UsageError(f"this project has the remote {found[1].url} already", "casrewind remote remove forgets it here")
     objects = Objects(wanted.url, wanted.options)
+    wanted = wanted._replace(endpoint=endpoint_of(wanted.url, wanted.options, os.environ))
     given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     head, has_passphrase = read_head(objects), False
     if head is None:

@@ -178,6 +178,15 @@ class Objects:
             raise _directory_error(self.url, verb, error) from error
 
 
+def endpoint_of(url: str, options: Mapping[str, str], environ: Mapping[str, str]) -> str:
+    """The address of the server of a remote: that of the options, for s3 else that of a variable or of the profile. "" = the
+    cloud's own."""
+    endpoint = options.get("endpoint", "")
+    if endpoint or not url.startswith("s3:"):
+        return endpoint
+    return next(filter(None, map(environ.get, _ENDPOINTS)), "") or aws_profile.find(options.get("profile", ""), environ).endpoint
+
+
 def _split_url(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
     """(scheme, bucket, path) of a URL. Raises UsageError for a URL or an option that means nothing."""
     try:
@@ -260,7 +269,7 @@ class _Bucket:
         client: _Values = {"connect_timeout": limit / 2, "timeout": timedelta(days=1)}  # see _call_with_deadline
         retry = {"max_retries": 10 if self._patience else 0, "retry_timeout": limit, "backoff": {"max_backoff": limit / 4}}
         more: _Values = {"prefix": path or None, "client_options": client, "retry_config": retry}
-        endpoint = options.get("endpoint", "")
+        endpoint = endpoint_of(self._url, options, os.environ)
         config: Any = {}  # one of three typed dictionaries
         if "account" in options:
             config["account_name"] = options["account"]
@@ -272,7 +281,6 @@ class _Bucket:
                 raise errors.UsageError(f"{messages.printable(region)} is no name of a region", "it looks like eu-central-1")
             if region:
                 config["region"] = region
-            endpoint = endpoint or next(filter(None, map(os.environ.get, _ENDPOINTS)), profile.endpoint)
             if not profile.keys and profile.sign_in is None and not any(map(os.environ.get, _KEYS)):
                 self._keyless = credentials_hint(scheme)
             if profile.sign_in is not None:

@@ -14,11 +14,13 @@ from contextlib import contextmanager, suppress
 from .. import errors
 from .._typing import NoReturn
 from ..extras import are_libraries_installed
+from ..messages import printable
 from ..ops.context import Context
 from ..store import push_notes
 from ..store.push_notes import PushClaim
+from .objects import endpoint_of
 from .push import push
-from .remote_config import open_remote
+from .remote_config import need, open_remote
 from .unsent import unsent
 
 _NICER = 10
@@ -32,9 +34,10 @@ class _TimeOver(BaseException):
     """The time limit is reached. It is no Exception, so that no `except Exception` catches it."""
 
 
-def run_push_process(context: Context, interval: float, limit: float = LIMIT, environ: Mapping[str, str] = {}) -> None:
+def run_push_process(context: Context, interval: float, limit: float = LIMIT, environ: Mapping[str, str] | None = None) -> None:
     """Push what is not pushed, at most once in `interval` seconds, as long as there is something. Ends at once if another such
-    process waits or runs. `environ` may have the remote's key where the store keeps none. Raises nothing: a failure is noted."""
+    process waits or runs. `environ`, where the user's file lets variables count, may have the remote's key and the address of its
+    server. Raises nothing: a failure is noted."""
     directory = push_notes.remote_directory(context.store.remotes)
     if not directory or not are_libraries_installed():  # status says that
         return
@@ -43,11 +46,13 @@ def run_push_process(context: Context, interval: float, limit: float = LIMIT, en
     claim = PushClaim(directory, inherited=0)
     try:
         with _limited_in_time(limit):
+            if environ is None:
+                _refuse_other_server(context)
             while claim.take():
                 _wait_for_interval(claim, interval)
                 claim.note_push_begins()
                 with suppress(errors.StoreBusy):  # a person pushes or pulls just now
-                    push(context, open_remote(context.store, patience=0, environ=environ))
+                    push(context, open_remote(context.store, patience=0, environ=environ or {}))
                 claim.release()
                 left = unsent(context)  # only after the release: a hook that found the claim taken has saved before that
                 if left is None or not left.number:
@@ -60,6 +65,19 @@ def run_push_process(context: Context, interval: float, limit: float = LIMIT, en
             push_notes.write_push_notes(context.store.path, directory, notes)
     finally:
         claim.close()
+
+
+def _refuse_other_server(context: Context) -> None:
+    """Raise RemoteError if a variable names another server than that where the remote was added: the settings of a project can. Then
+    pushes would count that never came to the remote."""
+    _, config = need(context.store)
+    now = endpoint_of(config.url, config.options, os.environ)
+    if now != config.endpoint:
+        there, added = printable(now) or "the address of the cloud", config.endpoint or "that of the cloud"
+        raise errors.RemoteError(
+            f"hooks do not push to {there}: {config.url} was added at {added}",
+            "casrewind push goes there; to let variables count, write from_environment = true below [remote] in your file"
+        )
 
 
 def _wait_for_interval(claim: PushClaim, interval: float) -> None:

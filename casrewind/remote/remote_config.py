@@ -40,13 +40,15 @@ _ADD_AGAIN = "casrewind remote remove, then casrewind remote add URL --key-file 
 
 class RemoteConfig(NamedTuple):
     """What a store's configuration of its remote says: the URL as it was typed, the machine's name, a command that prints
-    the key ("" = the key is in the store), options of the object store, and whether transcripts are pushed."""
+    the key ("" = the key is in the store), options of the object store, and whether transcripts are pushed. `endpoint`:
+    the address of the server when the remote was added, "" = the cloud's own. A hook's push goes to no other."""
 
     url: str
     machine: str
     key_command: str = ""
     options: Mapping[str, str] = {}
     conversations: bool = True
+    endpoint: str = ""
 
 
 class ObjectStore(Protocol):
@@ -113,6 +115,7 @@ def _decode_config(data: bytes, directory: str) -> RemoteConfig:
             str(value["key_command"]),
             {str(key): str(one) for key, one in value["options"].items()},
             bool(value["conversations"]),
+            str(value["endpoint"]),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise errors.StoreDamaged(

@@ -220,11 +220,11 @@ def test_a_push_that_takes_too_long_ends_by_its_own_limit(pushing, s3, monkeypat
     before = signal.getsignal(signal.SIGALRM)
     with HeldProxy(s3.endpoint) as proxy, in_store(pushing, monkeypatch) as context:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
-        push_process.run_push_process(context, 0.0, limit=0.3)
+        push_process.run_push_process(context, 0.0, limit=0.3, environ={})
     assert signal.getsignal(signal.SIGALRM) == before
     assert pushing.notes.problem == "it was not done within 0.3 seconds; the next push goes on" and pushing.not_pushed() == 1
     with in_store(pushing, monkeypatch) as context:
-        push_process.run_push_process(context, 0.0)
+        push_process.run_push_process(context, 0.0, environ={})
     assert pushing.notes.problem == "" and pushing.not_pushed() == 0
 
 

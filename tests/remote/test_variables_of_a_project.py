@@ -12,6 +12,7 @@ from casrewind.remote import remote_config
 from casrewind.store import push_notes
 from support.command_in_process import InProcess
 from support.fake_client import Client
+from support.held_proxy import HeldProxy
 from support.trees import plant
 
 KEY, OTHER = (remote_config.key_as_text(letter * 32) for letter in (b"k", b"x"))
@@ -174,3 +175,32 @@ def test_a_person_who_types_it_pushes_from_a_store_inside_the_project(root, home
     casrewind("remote", "add", f"file://{tmp_path}/bucket", code=0)
     assert casrewind("push", code=0).out.startswith("pushed 1 checkpoint")
     assert Path(tmp_path, "bucket", "casrewind").exists() and os.path.isdir(root / "stores")
+
+
+def test_a_hook_pushes_to_no_other_server_than_that_where_the_remote_was_added(root, home, s3):
+    """The variables with the credentials are those of the person's shell."""
+    casrewind = InProcess(root, home, CASREWIND_REMOTE_KEY=KEY, **s3.variables)
+    plant(root, {"f": b"1"})
+    casrewind("save", code=0)
+    casrewind("remote", "add", s3.bucket(), code=0)
+    client = Client(casrewind, root)
+
+    def turn(text, **variables):
+        plant(root, {"f": text})
+        client.send(client.payload("Stop.plain", session_id="s"), **variables)
+        while subprocess.run(["pgrep", "-f", "--", f"-C {root} push --auto"], capture_output=True, check=False).stdout:
+            time.sleep(0.02)
+        return casrewind.json("status")["remote"]
+
+    with HeldProxy(s3.endpoint) as attacker:
+        attacker.open()
+        plant(home, {MINE: TURNS})
+        s3.reset()
+        found = turn(b"2", AWS_ENDPOINT_URL=attacker.endpoint)
+        assert found["not_pushed"] == 2 and f"hooks do not push to {attacker.endpoint}: " in found["problem"] and s3.counts().requests == {}
+        plant(root, {"aws": b"[default]\ncredential_process = touch ran\nendpoint_url = " + attacker.endpoint.encode() + b"\n"})
+        found = turn(b"3", AWS_ENDPOINT_URL="", AWS_ACCESS_KEY_ID="", AWS_CONFIG_FILE=str(root / "aws"))
+        assert f"{root}/aws lies in the project" in found["problem"] and s3.counts().requests == {}
+        assert turn(b"4")["not_pushed"] == 0
+        plant(home, {MINE: ALLOWED})
+        assert turn(b"5", AWS_ENDPOINT_URL=attacker.endpoint)["not_pushed"] == 0

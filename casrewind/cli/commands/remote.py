@@ -326,7 +326,7 @@ def _be_background_push(context: "Context", options: "ParsedOptions") -> int:
 
     _, config = from_environment(store=options.store, force=options.force)
     os.chdir("/")  # do not keep a file system busy
-    environ = context.environ if config.remote_from_environment else {}
+    environ = context.environ if config.remote_from_environment else None
     push_process.run_push_process(context, config.remote_interval, environ=environ)
     return OK
 
