@@ -101,9 +101,11 @@ def test_whatever_a_machine_with_the_key_writes_changes_nothing_of_others(honest
         run("pull", code=(0, 3))
         assert set(ids) <= set(victim.points()), "what the honest machine pushes later is taken"
         victim.push()
-    for reference in [honest.name, *sorted(victim.pull_names())[:10]]:
+    for reference in sorted({name.partition("/")[0] for name in victim.pull_names()}):
+        if clones == 3:
+            break
         try:
-            clone = honest.clone_to(tmp_path / f"clone{clones}", reference=reference.partition("/")[0], everything=True)
+            clone = honest.clone_to(tmp_path / f"clone{clones}", reference=reference, everything=True)
         except Exception as error:  # its newest may lack content
             assert type(error).__module__ == "casrewind.errors", error
             continue
