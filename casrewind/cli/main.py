@@ -29,6 +29,8 @@ _UNHURRIED = 50_000
 """New objects before Python collects cyclic garbage. A save makes almost no cyclic garbage. With Python's default, 700,
 collection costs a twentieth of a save.
 """
+_NO_REFERENCES = ("message", "text", "url", "command")
+"""Options that name no checkpoint."""
 _SCANNING = ("save", "status", "diff")
 """Commands with the memory limit of a hook: an agent runs them in any clone, and they read its rules."""
 _SHOWN = 3
@@ -200,6 +202,7 @@ def _run_in_project(
         if not command.tells_faults:
             for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
+        _remark_on_namesakes(context, options)
         code = _import_function(command, options)(context, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and store.why_gc(context.limits.max_size):
             from ..hook import background_gc
@@ -214,6 +217,17 @@ def _run_in_project(
         if reporter is not None:
             reporter.close()
         close_context(context)
+
+
+def _remark_on_namesakes(context: "Context", options: ParsedOptions) -> None:
+    """Say which machine a plain name in a reference means, if several have it."""
+    values = (value for name, value in vars(options).items() if name not in _NO_REFERENCES)
+    found = (one for value in values for one in (value if isinstance(value, list) else [value]))
+    given = [word for word in found if isinstance(word, str) and ":" in word]
+    if given:
+        from .commands import words
+
+        words.remark_on_namesakes(context, given)
 
 
 def _limit_memory(store: str) -> None:

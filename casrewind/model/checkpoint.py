@@ -26,8 +26,8 @@ TAKEN_FROM = "taken_from"
 (_ID, _CREATED, _WORKTREE, _ROOT, _PARENT, _TRIGGER, _LABEL, _PROMPT, _AGENT, _SESSION, _TREE, _DOMAIN) = range(1, 13)
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
 (_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT) = range(23, 30)
-(_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE, _META) = range(30, 38)
-_MORE = range(_TURN, _META + 1)
+(_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE, _META, _ORIGIN) = range(30, 39)
+_MORE = range(_TURN, _ORIGIN + 1)
 
 
 class Circumstances(NamedTuple):
@@ -39,7 +39,7 @@ class Circumstances(NamedTuple):
     the event, 0 = unknown. `branch` and `commit` are git's. `op` and `target`: the operation after a safety checkpoint,
     and its target. `by_agent` and `by_session`: the agent and session that ran a save or a restore in their shell.
     `machine`: the name of the machine that a pulled checkpoint was made on, "" = made here. `meta`: the keys and values
-    that a program gave the save, or TAKEN_FROM.
+    that a program gave the save, or TAKEN_FROM. `origin`: the beginning of the id of the chain that a pulled one came from.
     """
 
     turn: str = ""
@@ -57,6 +57,7 @@ class Circumstances(NamedTuple):
     by_session: str = ""
     machine: str = ""
     meta: tuple[tuple[str, str], ...] = ()
+    origin: str = ""
 
 
 NOTHING_ELSE = Circumstances()
@@ -181,7 +182,7 @@ def decode(seq: int, data: bytes) -> Checkpoint:
 def _encode_more(more: Circumstances) -> list[tuple[int, tlv.Value]]:
     """The fields that say something. A truth value is a number, too."""
     meta = tlv.encode_list(tlv.text(text) for pair in more.meta for text in pair)
-    plain = zip(_MORE, (*more[:-1], meta), strict=True)
+    plain = zip(_MORE, (*more[:-2], meta, more.origin), strict=True)
     found = [(tag, int(value) if isinstance(value, bool) else value) for tag, value in plain if value is not None]
     return [(tag, value) for tag, value in found if value or tag == _TELLS_ENDS]
 
@@ -203,6 +204,7 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         by_session=got.text(_BY_SESSION),
         machine=got.text(_MACHINE),
         meta=_decode_meta(got.bytes_or_empty(_META)) if got.has_any((_META,)) else (),
+        origin=got.text(_ORIGIN),
     )
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .._typing import NoReturn
 
 LEAST_PREFIX = 4
+_ORIGIN_SHOWN = 8
 REMOTE = "remote:"
 """What the name of a checkpoint of the only other machine begins with."""
 AFTER = "after:"
@@ -23,16 +24,40 @@ NEWEST = {"last": 1, "prev": 2}
 
 
 class ReferencePlace(NamedTuple):
-    """A reference in two parts. `machine`: the name of another machine, "" = this one. `reference`: the rest."""
+    """A reference in two parts. `machine`: the name of another machine, "" = this one. `reference`: the rest. `namesakes`: how many
+    machines have the name that was given, if it means the newest of several."""
 
     worktree: bytes
     machine: str
     reference: str
+    namesakes: int = 0
 
     @property
     def prefix(self) -> str:
         """What stands in front of a turn's number: `sandbox-4:`, or ""."""
         return f"{self.machine}:" if self.machine else ""
+
+
+def plain_name(machine: str, origin: str) -> str:
+    """The name that a machine gave itself, of the name that it has here: `sandbox-4` of `sandbox-4.3f2a`. `origin`: see Circumstances."""
+    head, slash, directory = machine.partition("/")
+    base, dot, end = head.rpartition(".")
+    is_longer = base and dot and len(end) >= LEAST_PREFIX and origin.startswith(end)
+    return f"{base if is_longer else head}{slash}{directory}"
+
+
+def full_name(machine: str, origin: str) -> str:
+    """A name that no other machine has, whatever others are called: `sandbox-4.3f2a91c0`."""
+    head, slash, directory = plain_name(machine, origin).partition("/")
+    return f"{head}.{origin[:_ORIGIN_SHOWN]}{slash}{directory}"
+
+
+def is_full_name(name: str, machine: str, origin: str) -> bool:
+    """True if a name means this machine and no namesake of it."""
+    head, slash, directory = name.partition("/")
+    plain, end = plain_name(machine, origin).partition("/"), head.rpartition(".")[2]
+    is_own = head.removesuffix(f".{end}") == plain[0] and (slash, directory) == plain[1:]
+    return is_own and len(end) >= LEAST_PREFIX and origin.startswith(end)
 
 
 def label_of(point: Checkpoint, marked: Marked) -> str:

@@ -1,10 +1,11 @@
 """Finds checkpoints: those of a worktree, and the one that a reference or an entry of a conversation names."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
 from .. import errors
-from .._typing import TYPE_CHECKING
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..messages import format_moment
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -39,17 +40,44 @@ def marks(context: Context, point: Checkpoint) -> Marked:
     return context.store.marks(point.id)
 
 
-def machines(everything: Iterable[_Found]) -> dict[str, bytes]:
-    """{name of another machine: the key of its worktree}, that with the newest checkpoint first."""
-    found: dict[str, bytes] = {}
+class Machine(NamedTuple):
+    """Another machine whose checkpoints are here: the worktree's key, the name that it has here, the one that it gave itself, and the one
+    by which a person names it: the first, unless others gave themselves the same."""
+
+    worktree: bytes
+    stored: str
+    plain: str
+    name: str
+    origin: str
+
+
+def machines(everything: Iterable[_Found]) -> list[Machine]:
+    """The other machines, that with the newest checkpoint first. A pull stores them in the order of the server's time."""
+    points: dict[bytes, Checkpoint] = {}
     for point, _ in everything:
         if point.more.machine:
-            found.setdefault(point.more.machine, point.worktree)
-    return found
+            points.setdefault(point.worktree, point)
+    plain = {key: names.plain_name(point.more.machine, point.more.origin) for key, point in points.items()}
+    often = Counter(plain.values())
+    return [
+        Machine(
+            key, point.more.machine, plain[key],
+            names.full_name(point.more.machine, point.more.origin) if often[plain[key]] > 1 else point.more.machine, point.more.origin,
+        )
+        for key, point in points.items()
+    ]  # fmt: skip
+
+
+def name_of_machine(context: Context, point: Checkpoint) -> str:
+    """The name by which a person names the machine of a checkpoint, "" for this machine."""
+    if not point.more.machine:
+        return ""
+    return next((one.name for one in machines(context.store.checkpoints()) if one.worktree == point.worktree), point.more.machine)
 
 
 def machine_place(context: Context, reference: str, everything: Sequence[_Found] | None = None) -> ReferencePlace:
-    """The machine that `reference` names, and the rest of it. Raises AmbiguousReference, CheckpointNotFound for `remote:`."""
+    """The machine that `reference` names, and the rest of it: of several with a plain name the newest. Raises AmbiguousReference,
+    CheckpointNotFound for `remote:`."""
     name, rest = names.machine_of(reference)
     own = ReferencePlace(context.root.key, "", reference)
     if not name:
@@ -60,12 +88,17 @@ def machine_place(context: Context, reference: str, everything: Sequence[_Found]
         if not known:
             raise errors.CheckpointNotFound("no checkpoint of another machine is here", "casrewind pull fetches them")
         if len(known) > 1:
-            lines = " or ".join(f"{one}:{rest}" for one in list(known)[:_SHOWN]) + (" ..." if len(known) > _SHOWN else "")
+            lines = " or ".join(f"{one.name}:{rest}" for one in known[:_SHOWN]) + (" ..." if len(known) > _SHOWN else "")
             raise errors.AmbiguousReference(f"{reference!r} may mean {len(known)} machines", f"write {lines}")
-        name = next(iter(known))
-    if name not in known or _find_labelled(everything, context.root.key, reference) is not None:
+        return ReferencePlace(known[0].worktree, known[0].name, rest)
+    found = [one for one in known if one.plain == name] or _named_in_full(known, name)
+    if not found or _find_labelled(everything, context.root.key, reference) is not None:
         return own
-    return ReferencePlace(known[name], name, rest)
+    return ReferencePlace(found[0].worktree, found[0].name, rest, len(found) if len(found) > 1 else 0)
+
+
+def _named_in_full(known: Sequence[Machine], name: str) -> list[Machine]:
+    return [one for one in known if name in (one.stored, one.name) or names.is_full_name(name, one.stored, one.origin)][:1]
 
 
 def checkpoint(context: Context, reference: str) -> Checkpoint:
@@ -90,7 +123,7 @@ def checkpoint_and_path(context: Context, text: str) -> tuple[Checkpoint, str]:
     if ":" not in text:
         raise errors.UsageError(*_no_file_error(text))
     everything = context.store.checkpoints()
-    known = {REMOTE[:-1], *machines(everything)}
+    known = {REMOTE[:-1], *(word for one in machines(everything) for word in (one.stored, one.plain, one.name))}
     failure: errors.CheckpointError | None = None
     cut = _find_first_possible_colon(text)
     while cut >= 0:
@@ -173,7 +206,7 @@ def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
 
 
 def _find_by_word(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
-    worktree, machine, reference = place
+    worktree, machine, reference, _ = place
     full, listed = place.prefix + reference, f"casrewind list{' --remote' if machine else ''}"
     number = NEWEST.get(reference)
     if number is not None:
@@ -198,7 +231,8 @@ def _find_by_word(everything: Sequence[_Found], place: ReferencePlace) -> Checkp
             return _checkpoint_if_saved(_only_one([point for point in found if not point.more.machine] or found, reference, "prefix"))
     there = next((point for point, marked in everything if point.more.machine and label_of(point, marked) == reference), None)
     if there is not None and not machine:
-        hint = f"{there.more.machine}:{reference} names one of {there.more.machine}"
+        name = next(one.name for one in machines(everything) if one.worktree == there.worktree)
+        hint = f"{name}:{reference} names one of {name}"
         raise errors.CheckpointNotFound(f"no checkpoint {full!r} was made here", hint)
     raise errors.CheckpointNotFound(
         f"no checkpoint {full!r}",

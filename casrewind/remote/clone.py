@@ -7,6 +7,7 @@ are written, and the records last: so the project has no safety checkpoint and n
 import heapq
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from .. import errors, fsio
@@ -18,7 +19,7 @@ from ..model import cursor as cursors
 from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..ops import conversation, restore_to, rewind
-from ..ops.checkpoint_names import LEAST_PREFIX
+from ..ops.checkpoint_names import LEAST_PREFIX, full_name, is_full_name
 from ..ops.context import Context
 from ..ops.rewind import Chat
 from ..settings import Settings, close_context, open_context, store_path
@@ -26,10 +27,12 @@ from ..store.store import Store
 from ..worktree import root as roots
 from . import remote_config as configs
 from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, own_records
+from .chain import ChainReader
 from .connect import AskPassphrase, find_key, read_head
 from .fetch import ChainRecords, store_arriving
 from .objects import Objects, endpoint_of
-from .pull import chains_listed, read_chain
+from .piece_names import PieceInfo
+from .pull import ORIGIN, allowed_characters, chains_listed, read_chain
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head
 from .strangers import Strangers
@@ -39,7 +42,8 @@ from .sync_state import BaseChain, ReadChain, StateFiles, SyncState
 class Cloned(NamedTuple):
     """The result of a clone: the new root, the checkpoint whose files it has, its machine, the number of files and of
     checkpoints that are in the new store, the conversation that was written (None: there is none), and sentences about what
-    could not be taken. `strangers`: the number of objects that nobody with the key put there."""
+    could not be taken. `strangers`: the number of objects that nobody with the key put there. `note`: that the machine is the newest of
+    several of its name, or ""."""
 
     root: str
     point: Checkpoint
@@ -49,6 +53,12 @@ class Cloned(NamedTuple):
     chat: Chat | None
     problems: tuple[str, ...]
     strangers: int = 0
+    note: str = ""
+
+
+_NAMESAKES = 64
+"""Chains of which a clone looks whether they have the name that was given."""
+_SHOWN = 8
 
 
 class _ReadOnlyState(StateFiles):
@@ -81,6 +91,7 @@ def clone(
     identity = check_head(master, head, wanted.url)
     remote = Remote(wanted, objects, Keys(master, identity), _ReadOnlyState())
     found, point = _choose_checkpoint(remote, reference)
+    note = _note_on_namesakes(remote, found, reference) if reference and reference not in point.id else ""
     context, was_there = _open_new_project(directory, settings)
     try:
         arriving = _records_for_new_project(context, found, point, everything=everything)
@@ -113,7 +124,7 @@ def clone(
         raise
     close_context(context)
     said = (*found.problems, *arriving.problems, *problems)
-    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met))
+    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met), note)
 
 
 def _open_new_project(directory: str, settings: Settings) -> tuple[Context, bool]:
@@ -177,7 +188,7 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
         points = [point for _, point in own_records(found.items).points]
         listed = [point for point in points if point.trigger != checkpoints.SAFETY and point.is_saved]
         machines.append(found.read.machine)
-        if not reference or reference == found.read.machine:
+        if not reference or _is_named(found, reference):
             if listed:
                 return found, listed[-1]
         elif len(reference) >= LEAST_PREFIX:
@@ -201,6 +212,31 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
         f"no checkpoint {reference!r} on {remote.config.url}{trouble}",
         f"give an id, the start of one, or a machine: {', '.join(dict.fromkeys(filter(None, machines)))}"
     )
+
+
+def _is_named(found: ChainRecords, name: str) -> bool:
+    """True if a name means the machine of a chain: its own name, or one that no other has."""
+    newest = found.reader.open_newest()
+    own = found.read.machine if newest is None else allowed_characters(newest.table.machine)
+    return name in (found.read.machine, own) or is_full_name(name, own, found.chain)
+
+
+def _note_on_namesakes(remote: Remote, found: ChainRecords, name: str) -> str:
+    """That several machines have the name that was given, "" if not. Only the newest chains are looked at."""
+    newest = sorted(chains_listed(remote), key=lambda one: -max(piece.modified_ns for piece in one[1]))
+
+    def name_in(one: tuple[str, Sequence[PieceInfo]]) -> str:
+        head = ChainReader(remote.objects, remote.keys, one[1]).open_newest()
+        return "" if head is None or head.is_end else allowed_characters(head.table.machine)
+
+    with ThreadPoolExecutor(8) as threads:
+        machines = [*threads.map(name_in, newest[:_NAMESAKES])]
+    if (number := machines.count(name)) < 2:
+        return ""
+    others = [full_name(name, chain) for (chain, _), one in zip(newest, machines, strict=False) if one == name and chain != found.chain]
+    shown = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+    more = " or more" if len(newest) > _NAMESAKES else ""
+    return f"{name}: the newest of {number}{more} machines of that name ({full_name(name, found.chain)}); the others: {shown}"
 
 
 def _records_for_new_project(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:
@@ -236,7 +272,7 @@ def _with_conversation(points: Sequence[Checkpoint], point: Checkpoint) -> set[s
 
 def _with_root_of_here(context: Context, found: ChainRecords, point: Checkpoint, *, is_here: bool) -> Checkpoint:
     if not is_here:
-        more = point.more._replace(machine=found.read.machine)
+        more = point.more._replace(machine=found.read.machine, origin=found.chain[:ORIGIN])
         return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
     placed = conversation.with_transcript_path_here(point, context.root.path, context.homes)
     return placed._replace(worktree=context.root.key, root=os.fsencode(context.root.path))

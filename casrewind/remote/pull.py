@@ -25,6 +25,8 @@ from .sync_state import ReadChain, StateFiles
 if TYPE_CHECKING:
     from .objects import ObjectInfo
 
+ORIGIN = 16
+"""Digits of a chain's id that its checkpoints have here."""
 _LISTED = 50_000
 """Objects of a list that are held at once: fifty pages."""
 _AHEAD = 32
@@ -143,8 +145,9 @@ def chains_listed(remote: Remote) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
 
 
 def _changed_chains(remote: Remote, *, newest: bool) -> tuple[list[tuple[str, Sequence[PieceInfo]]], list[str]]:
-    """Returns (the chains of other stores that have pieces which were not read, the oldest first: it has the plain name; sentences
-    about what was read here and is gone). A chain that was removed has its end there, so nothing of it is missing."""
+    """Returns (the chains of other stores that have pieces which were not read, that with the newest piece last: a plain name that several
+    machines have means the newest, by the order in the ledger; sentences about what was read here and is gone). A chain that was
+    removed has its end there, so nothing of it is missing."""
     state = remote.files.state
     found, gone = [], {chain: read for chain, read in state.chains.items() if read.last}
     for chain, pieces in chains_listed(remote):
@@ -154,7 +157,7 @@ def _changed_chains(remote: Remote, *, newest: bool) -> tuple[list[tuple[str, Se
             found.append((chain, pieces))
         if any(piece.first <= read.last <= piece.last for piece in pieces):
             gone.pop(chain, None)
-    return sorted(found, key=lambda one: (one[1][0].modified_ns, one[0])), [
+    return sorted(found, key=lambda one: (max(piece.modified_ns for piece in one[1]), one[0])), [
         f"what {read.machine or chain[:8]} pushed is no longer on the remote, up to piece {read.last} at least: what was pulled is here"
         for chain, read in gone.items()
     ]
@@ -249,14 +252,14 @@ def _behind(rest: int) -> str:
     return f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
 
 
-def _allowed_characters(name: str) -> str:
+def allowed_characters(name: str) -> str:
     """The characters of a name that a reference may have."""
     return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
 
 
 def _name_of_machine(names: set[str], chain: str, name: str) -> str:
     """The name that a chain's machine gets here: none of `names`, which others have, and no word that a reference begins with."""
-    name = _allowed_characters(name) or "machine"
+    name = allowed_characters(name) or "machine"
     if name not in names and f"{name}:" not in (REMOTE, AFTER):
         return name
     longer = (f"{name}.{chain[:digits]}" for digits in range(4, len(chain)))
@@ -274,7 +277,7 @@ def _records_that_are_new_here(found: ChainRecords, known: Callable[[str], Check
         own = own._replace(points=(listed or own.points)[-1:], others=[])
 
     def place(point: Checkpoint) -> Checkpoint:
-        more = point.more._replace(machine=names[point.worktree])
+        more = point.more._replace(machine=names[point.worktree], origin=found.chain[:ORIGIN])
         return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
 
     return choose_arriving(own, machine, known, place, lambda worktree: key_here(found.chain, worktree))
@@ -282,4 +285,4 @@ def _records_that_are_new_here(found: ChainRecords, known: Callable[[str], Check
 
 def _machine_and_directory_name(machine: str, root: bytes) -> str:
     base = root.rstrip(b"/").rpartition(b"/")[2].decode("ascii", "replace")
-    return f"{machine}/{_allowed_characters(base) or 'worktree'}"
+    return f"{machine}/{allowed_characters(base) or 'worktree'}"

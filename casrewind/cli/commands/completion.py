@@ -127,7 +127,8 @@ def _offer_references(prefix: str, options: argparse.Namespace) -> Candidates:
 def _offer_machine_names(prefix: str, context: Context) -> Candidates:
     """The names of other machines, each with its colon; behind a name that was typed, the turns of that machine."""
     known = lookup.machines(context.store.checkpoints())
-    found = {f"{name}:": "another machine" for name in known} | ({REMOTE: "the other machine"} if len(known) == 1 else {})
+    found = {f"{one.plain}:": "the newest machine of that name" for one in known if one.name != one.stored}
+    found |= {f"{one.name}:": "another machine" for one in known} | ({REMOTE: "the other machine"} if len(known) == 1 else {})
     if not any(prefix.startswith(name) for name in found):
         return found
     place = lookup.machine_place(context, f"{prefix}@")

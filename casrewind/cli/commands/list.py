@@ -68,7 +68,7 @@ class _Filter:
     def takes_point(self, point: Checkpoint, marked: Marked) -> bool:
         """True for a selected checkpoint."""
         machine, key = self._place.machine, self._place.worktree
-        if point.more.machine != machine or (machine and point.worktree != key):
+        if bool(point.more.machine) != bool(machine) or (machine and point.worktree != key):
             return False
         if not (self._every or is_listed(point, key)) or point.created_ns < self._since:
             return False
@@ -255,7 +255,8 @@ def _list_remote(context: Context, options: "ParsedOptions", done: Done) -> int:
     with context.store.hold_shared_lock():
         everything = context.store.checkpoints()
         known = lookup.machines(everything)
-        places = [ReferencePlace(key, name, "") for name, key in known.items()]
+        newest = {one.plain: one.name for one in reversed(known)}
+        places = [ReferencePlace(one.worktree, one.name, one.plain if newest[one.plain] == one.name != one.plain else "") for one in known]
         parts = [_MachineRows(context, options, everything, place, is_only=len(known) == 1) for place in places]
     done()
     if options.json:
@@ -278,7 +279,7 @@ class _MachineRows:
     ) -> None:
         """Reads the rows. `is_only`: there is no other machine, so `remote:` names it, too."""
         self._place = place
-        self._prefix = REMOTE if is_only else place.prefix
+        self._prefix, self._is_only = REMOTE if is_only else place.prefix, is_only
         self._own = [pair for pair in everything if pair[0].worktree == place.worktree]
         self._view = TurnView(context, everything=self._own, needs_operations=False, place=place)
         self._chosen = _Filter(context, options, self._view, place)
@@ -298,7 +299,9 @@ class _MachineRows:
         newest, turns = self._own[0][0], self._view.turns
         if not options.oneline:
             count = plural(len(turns), "turn") if turns else plural(len(self._own), "checkpoint")
-            where = f"{printable(self._place.machine)}: {count}, the newest {age_in_words(newest.created_ns)}, of {printable(newest.root)}"
+            plain = f" ({printable(self._place.reference)} means this one)" if self._place.reference and not self._is_only else ""
+            where = f"{printable(self._place.machine)}{plain}: {count}, the newest {age_in_words(newest.created_ns)}"
+            where += f", of {printable(newest.root)}"
             print_line(cut_to(where, terminal_width()))
         if options.all:
             is_filtered = not self._chosen.selects_everything

@@ -27,7 +27,7 @@ from ..show.remote import (
     verified_shape,
 )
 from ..show.text import human_size, signed_counts, skipped_lines
-from ..terminal.lines import print_json, print_line, print_lines, remark
+from ..terminal.lines import note, print_json, print_line, print_lines, remark
 from ..terminal.questions import agreed, can_person_answer, must_ask_or_raise
 from . import OK, REMARKS, Done
 
@@ -450,6 +450,8 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
             print_line(f"  {plural(found.checkpoints, 'checkpoint')} came along: casrewind -C {printable(name)} list")
         if found.chat is not None:
             print_line(f"continue the conversation: {found.chat.resume}")
+    if found.note:
+        note(printable(found.note))
     for problem in found.problems:
         remark(f"casrewind: {problem}")
     _remark_on_strangers(found.strangers, options.url)

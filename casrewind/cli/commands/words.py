@@ -17,6 +17,7 @@ from ...model.checkpoint import Checkpoint
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
 from ...worktree import root as roots
+from ..terminal.lines import note
 from ..terminal.questions import can_person_answer
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Words:
             return Side(state, of, "after" if reference[1] else "before", view.typed_number(of))
         point: Checkpoint = lookup.checkpoint(self._context, word)
         if point.more.machine:
-            self._place = ReferencePlace(point.worktree, point.more.machine, there)
+            self._place = ReferencePlace(point.worktree, lookup.name_of_machine(self._context, point), there)
         turn = self.view.turn_of(point.id) if point.id.startswith(there) else None
         if turn is None or turn.before != point.id:
             return Side(point)
@@ -305,3 +306,16 @@ def _checkpoint_or_better_hint(context: "Context", word: str, instead: Callable[
             raise errors.CheckpointNotFound(f"no checkpoint {printable(word)!r}, but a path of that name", instead()) from error
         raise
     return found
+
+
+def remark_on_namesakes(context: "Context", given: Sequence[str]) -> None:
+    """Say which machine a plain name means, if several have it. `given`: words that may be references."""
+    told = set()
+    for word in given:
+        name = word.partition(":")[0]
+        with suppress(errors.CasrewindError):
+            place = lookup.machine_place(context, word) if name not in told else None
+            if place is not None and place.namesakes:
+                told.add(name)
+                number = f"the newest of {place.namesakes:,} machines of that name ({place.machine})"
+                note(f"{printable(name)}: {number}; casrewind list --remote names the others")

@@ -42,7 +42,7 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     identity, here = "" if point.id in name else point.id, None if turn is None else turn.n
     if number and point.more.machine:  # the line has no room for the id, too
         name, identity, here = name.removesuffix(f" of {printable(point.more.machine)}"), "", None
-        number = f"{printable(point.more.machine)}:{number}"
+        number = f"{printable(lookup.name_of_machine(context, point))}:{number}"
     details = filter(None, (number, age_in_words(point.created_ns), identity))
     return RestoreTarget(f"to {name} ({', '.join(details)})", here, point.created_ns, number or point.id)
 
@@ -70,7 +70,7 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
     from ...ops.turn_view import TurnView
 
     with suppress(errors.CasrewindError):
-        place = ReferencePlace(point.worktree, point.more.machine, "")
+        place = ReferencePlace(point.worktree, lookup.name_of_machine(context, point), "")
         newest = None if place.machine else newest_turns.read_newest(context, 0, point.id)
         view = TurnView(context, needs_operations=False, place=place) if newest is None else newest.view
         turn = view.turn_of(point.id)
