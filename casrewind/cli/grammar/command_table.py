@@ -423,7 +423,7 @@ COMMANDS = {
         REF._replace(help="a checkpoint (default: all)", nargs="?"),
         flag("--plain", "without encryption: everybody who has the stream can read it"),
         Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE")),
-        more="Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with `last`, it saves the "
+        more="Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with last, it saves the "
         "files of now first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop import -",
         group=REMOTE, stays=True, saves=True, function="remote.export"),
     "import": Command(
