@@ -4,8 +4,8 @@ The danger prevented here: "pushed" is said of what nobody can read. A rule of t
 bucket, or a server that looks and then puts let a copied machine put another piece in the place of one. A push that only puts its next
 piece meets none of that. So each push of a person looks, and one by itself after a day or 64 pieces.
 
-A look reads the end of each piece since the last look: each has to name the one before it, and the last one has to be what was put. Of
-older pieces it believes the names in the list. `remote verify` reads them all.
+A look reads the end of the newest piece at the last look, and of each one since: each has to name the one before it, and the last one
+has to be what was put. Of older pieces it believes the names in the list. `remote verify` reads them all.
 """
 
 import os
@@ -31,11 +31,11 @@ ANEW = "casrewind push --anew sends everything again"
 
 class Look(NamedTuple):
     """The result of a look: what is gone or changed, in words, "" for nothing; the end of the chain if somebody else has ended it: then
-    it has nothing, and that is no damage; the number and the MAC at the end of what is there; and the number of its requests."""
+    it has nothing, and that is no damage; the number and the MAC of the piece before the newest one; and the number of its requests."""
 
     problem: str = ""
     end_piece: PieceReader | None = None
-    end: tuple[int, bytes] = 0, FIRST
+    before: tuple[int, bytes] = 0, FIRST
     requests: int = 0
 
 
@@ -60,7 +60,7 @@ def look(remote: Remote) -> Look:
         found = _follow_own_pieces(remote, remote.files.strangers.without(listed))
     problem = "; ".join(filter(None, (head, found.problem)))
     if not problem and found.end_piece is None:
-        number, mac = found.end
+        number, mac = found.before
         remote.files.save(state._replace(looked_last=number, looked_mac=mac, looked_ns=time.time_ns()))
     return found._replace(problem=problem, requests=sum(objects.requests.values()) - before)
 
@@ -90,19 +90,17 @@ def _follow_own_pieces(remote: Remote, pieces: Sequence[PieceInfo]) -> Look:
     state, last = remote.files.state, remote.files.state.next - 1
     reader = ChainReader(remote.objects, remote.keys, pieces)
     start = (state.looked_last, state.looked_mac) if _are_all_named(pieces, state.looked_last) else (0, FIRST)
-    if start[0] >= last:  # the last one is read each time
-        start = (0, FIRST)
     machine = f"{remote.config.machine} (this machine)"
     while True:
-        newest, end = reader.open_newest(), start
+        newest, end, before = reader.open_newest(), start, start
         if newest is not None and newest.is_end:
             return Look(end_piece=newest)
         for piece, opened in reader.follow(*start):
             if piece.first > last:  # another store went on with the chain
                 break
-            end = piece.last, opened.mac_at_end
+            end, before = (piece.last, opened.mac_at_end), end
         if end[0] > last or end == (last, state.mac):
-            return Look(end=(last, state.mac))
+            return Look(before=before)
         if end[0] == last:
             problem = f"piece {last} of {machine} is not the one that was pushed"
         else:

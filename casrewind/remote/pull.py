@@ -38,13 +38,14 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 class Pulled(NamedTuple):
     """The result of a pull: {machine: number of its new checkpoints}, bytes received, requests, sentences about what could
-    not be taken, and the number of objects that nobody with the key put there."""
+    not be taken, the number of objects that nobody with the key put there, and other sentences for a person."""
 
     checkpoints: Mapping[str, int]
     size: int
     requests: int
     problems: tuple[str, ...] = ()
     strangers: int = 0
+    notes: tuple[str, ...] = ()
 
 
 def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
@@ -57,7 +58,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
     problems: list[str] = []
     with context.store.hold_push_lock():
         progress = _Progress(remote.files)
-        names, batch = _names_given(remote), Batch(context)
+        names, batch, notes = _names_given(remote), Batch(context), list[str]()
 
         def store_batch() -> None:
             for one, kept, trouble in batch.store():
@@ -72,8 +73,11 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
             return batch.points.get(identity) or context.store.checkpoint(identity)
 
         try:
-            changed, gone = _changed_chains(remote, newest=newest)
+            changed, own, gone = _changed_chains(remote, newest=newest)
             problems += gone
+            if _leave_own_chain_if_behind(remote, own):
+                changed.append((own[0].name.partition("/")[0], own))
+                notes.append(_BEHIND)
             for chain, reader in _read_ahead(remote, changed):
                 before = progress.of(chain)
                 try:
@@ -101,7 +105,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                 progress.save()
                 remote.files.strangers.save()
     requests = sum(remote.objects.requests.values())
-    return Pulled(taken, remote.objects.received_bytes, requests, tuple(problems), len(remote.files.strangers.met))
+    return Pulled(taken, remote.objects.received_bytes, requests, tuple(problems), len(remote.files.strangers.met), tuple(notes))
 
 
 class _Progress:
@@ -144,20 +148,44 @@ def chains_listed(remote: Remote) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
                 yield chain, left
 
 
-def _changed_chains(remote: Remote, *, newest: bool) -> tuple[list[tuple[str, Sequence[PieceInfo]]], list[str]]:
+_BEHIND = (
+    "the remote has more of this machine than this store knows (it was put back from a backup, or a copy of it pushed): that came as "
+    "another machine's, and this one goes on in a new chain"
+)
+
+
+def _leave_own_chain_if_behind(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
+    """If the own chain has pieces that this store does not know, let the next push begin a new chain, which rests on it, and read the old
+    one as another machine's. False: it has none."""
+    files, state = remote.files, remote.files.state
+    if state.next == 1 or all(piece.last < state.next for piece in pieces):
+        return False
+    _, opened = next(ChainReader(remote.objects, remote.keys, pieces).follow(state.next - 1, state.mac), (None, None))
+    if opened is None or opened.mac in state.pending_macs:
+        return False
+    files.begin_chain_on_own()
+    files.save(files.state._replace(chains=files.state.chains | {state.chain: ReadChain("", state.next - 1, state.mac)}))
+    return True
+
+
+def _changed_chains(
+    remote: Remote, *, newest: bool
+) -> tuple[list[tuple[str, Sequence[PieceInfo]]], Sequence[PieceInfo], list[str]]:
     """Returns (the chains of other stores that have pieces which were not read, that with the newest piece last: a plain name that several
-    machines have means the newest, by the order in the ledger; sentences about what was read here and is gone). A chain that was
-    removed has its end there, so nothing of it is missing."""
+    machines have means the newest, by the order in the ledger; what has the names of own pieces; sentences about what was read here and
+    is gone). A chain that was removed has its end there, so nothing of it is missing."""
     state = remote.files.state
     found, gone = [], {chain: read for chain, read in state.chains.items() if read.last}
+    own: Sequence[PieceInfo] = ()
     for chain, pieces in chains_listed(remote):
+        own = pieces if chain == state.chain else own
         read = state.chains.get(chain, ReadChain())
         last = max(piece.last for piece in pieces)
         if last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
             found.append((chain, pieces))
         if any(piece.first <= read.last <= piece.last for piece in pieces):
             gone.pop(chain, None)
-    return sorted(found, key=lambda one: (max(piece.modified_ns for piece in one[1]), one[0])), [
+    return sorted(found, key=lambda one: (max(piece.modified_ns for piece in one[1]), one[0])), own, [
         f"what {read.machine or chain[:8]} pushed is no longer on the remote, up to piece {read.last} at least: what was pulled is here"
         for chain, read in gone.items()
     ]

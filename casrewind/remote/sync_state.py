@@ -67,9 +67,9 @@ class SyncState(NamedTuple):
     stores by id. `ended` has the own chains that have ended, and are not emptied yet, by id.
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     `rolled_up`: the number of the newest piece when the last roll-up was tried. `base`: the chain that has what `sent` says, until the
-    first own piece is there; None afterwards, and if there is none. `looked_last`, `looked_mac`, `looked_ns`: the newest own piece when a
-    push last looked whether the chain is there (own_chain.py), and when that was. `probed`: the place that
-    was found to keep the rules of probe.py, "" = none.
+    first own piece is there; None afterwards, and if there is none. `looked_last`, `looked_mac`, `looked_ns`: the piece before the newest
+    own one when a push last looked whether the chain is there (own_chain.py), and when that was. `probed`: the place that was found to
+    keep the rules of probe.py, "" = none.
     """
 
     chain: str = ""

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from casrewind.remote import arrivals
+from casrewind.remote import fetch
 from support.machines import Machine, Requests, Stop, stopping
 
 
@@ -53,12 +53,12 @@ def test_a_pull_syncs_each_record_once_and_little_else(tmp_path, url, number):
     of_ledger, others = syncs_of_pull(reader, tmp_path / "log")
     print(f"{number} chains: {of_ledger} syncs of the ledger, {others} others")
     assert len(reader.points()) == number and reader.tree(saved[0].id) == machine.tree(saved[0].id) and not reader.problems()
-    assert of_ledger <= number + 2 and others <= 20 + 12 * (-(-number // arrivals.MOST_CHAINS))
+    assert of_ledger <= number + 2 and others <= 20 + 12 * (-(-number // fetch.MOST_CHAINS))
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_pull_of_several_batches_that_is_cut_at_each_request_goes_on(tmp_path, url, after, monkeypatch):
-    monkeypatch.setattr(arrivals, "MOST_CHAINS", 4)
+    monkeypatch.setattr(fetch, "MOST_CHAINS", 4)
     machine, saved = many_chains(tmp_path / "one", url, 11)
     reader = Machine.with_remote(tmp_path / "two", url, "reader")
     number, cuts = 1, 0

@@ -399,8 +399,10 @@ def _print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
     if options.json:
         problems = list(found.problems)
         numbers = {"size": found.size, "requests": found.requests, "strangers": found.strangers}
-        print_json({"checkpoints": dict(found.checkpoints), **numbers, "problems": problems})
+        print_json({"checkpoints": dict(found.checkpoints), **numbers, "problems": problems, "notes": list(found.notes)})
     else:
+        for line in found.notes:
+            print_line(line)
         for machine, number in found.checkpoints.items():
             print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({human_size(found.size)})")
         if found.checkpoints:
