@@ -18,7 +18,7 @@ from . import remote_config as configs
 from .objects import ObjectGone, Objects, endpoint_of
 from .piece_names import all_pieces_of
 from .remote_config import ObjectStore, RemoteConfig
-from .seal import Unsealed, check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
+from .seal import check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
 
 HEAD = "casrewind"
 """The name of the object that says what a remote is."""
@@ -62,7 +62,7 @@ def find_key(objects: Objects, head: bytes, given: bytes | None, ask: AskPassphr
     if locked and ask is not None:
         passphrase = ask(False)
         for info in locked if passphrase else ():
-            with suppress(Unsealed):
+            with suppress(errors.RemoteError):  # another passphrase, or an object that somebody put there
                 return unlock_key(objects.get(info.name), passphrase, identity), True
         raise errors.RemoteError("this passphrase opens no key of the remote", "try again, or give the key with --key-file FILE")
     raise errors.RemoteError(
