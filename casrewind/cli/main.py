@@ -202,6 +202,7 @@ def _run_in_project(
         if not command.tells_faults:
             for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
+        _remark_on_cut_clone(store.remotes)
         _remark_on_namesakes(context, options)
         code = _import_function(command, options)(context, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and store.why_gc(context.limits.max_size):
@@ -217,6 +218,15 @@ def _run_in_project(
         if reporter is not None:
             reporter.close()
         close_context(context)
+
+
+def _remark_on_cut_clone(remotes: str) -> None:
+    """Say that a clone was killed before its end."""
+    from ..store import push_notes
+
+    place = push_notes.remote_directory(remotes)
+    if place and os.path.lexists(os.path.join(place, push_notes.CLONING)):
+        lines.print_error("note: the clone of this project was cut", "the same casrewind clone, typed again beside it, goes on")
 
 
 def _remark_on_namesakes(context: "Context", options: ParsedOptions) -> None:

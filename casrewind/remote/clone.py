@@ -25,6 +25,7 @@ from ..ops.rewind import Chat
 from ..settings import Settings, close_context, open_context, store_path
 from ..store.store import Store
 from ..worktree import root as roots
+from . import cut_clones
 from . import remote_config as configs
 from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, own_records
 from .chain import ChainReader
@@ -34,7 +35,7 @@ from .objects import Objects, endpoint_of
 from .piece_names import PieceInfo
 from .pull import ORIGIN, allowed_characters, chains_listed, read_chain
 from .remote_config import Remote, RemoteConfig
-from .seal import Keys, check_head
+from .seal import Keys, check_head, identity_of_head
 from .strangers import Strangers
 from .sync_state import BaseChain, ReadChain, StateFiles, SyncState
 
@@ -76,11 +77,67 @@ def clone(
     """Make a new project of a checkpoint of a remote: by default of the newest one of the machine that pushed last.
 
     `reference`: an id, at least four characters of one, or the name of a machine. With `everything` the project has all checkpoints
-    of that machine. Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference,
-    StoreFull. Then there is no new project.
+    of that machine. A clone that was killed is marked in its store; the same clone into that directory goes on with its checkpoint.
+    Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference, StoreFull. Then there is
+    no new project, or the one that was killed is as it was.
     """
     refuse_without_libraries()
-    restore_to.refuse_unless_empty(directory, "clone")
+    begun = cut_clones.find_begun(directory, settings)
+    if begun is None:
+        restore_to.refuse_unless_empty(directory, "clone")
+    remote, head, master = _open_remote(wanted, environ, key_file, ask)
+    wanted, identity = remote.config, identity_of_head(head, wanted.url)
+    if begun is not None and begun.identity != identity:
+        raise errors.ContentInTheWay(f"{printable(directory)} has the begin of a clone of another remote", "give clone another directory")
+    found, point = _choose_checkpoint(remote, reference if begun is None else begun.checkpoint)
+    note = _note_on_namesakes(remote, found, reference) if reference and reference not in point.id else ""
+    context, was_there = _open_new_project(directory, settings, is_begun=begun is not None)
+    place = ""
+    try:
+        place = configs.write(context.store, identity, wanted, None if wanted.key_command else master, head)
+        cut_clones.mark_begun(place, point.id)
+        arriving = _records_for_new_project(context, found, point, everything=everything)
+        stored = {one.id: one for one, _ in context.store.checkpoints()}
+        chosen = stored.get(point.id) or next(one for _, one in arriving.points if one.id == point.id)
+        rows = bytearray()
+
+        def write_files(kept: Sequence[Checkpoint]) -> None:
+            if chosen not in kept and chosen.id not in stored:
+                raise errors.RemoteError(
+                    f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
+                )
+            if begun is not None:
+                cut_clones.remove_written_files(context, chosen)
+            restore_to.materialise(context, chosen, context.root.path, from_worktree=False, is_published=False)
+
+        kept, problems = store_arriving(context, found, arriving, write_files, rows)
+        files = StateFiles(place)
+        known = {found.chain: found.read} if everything else {}
+        base = BaseChain(found.chain, found.read.last, found.read.mac)  # the first push looks whether it is still there
+        files.add_sent([bytes(rows)], SyncState(chain=os.urandom(16).hex(), chains=known, base=base))
+        chat = None
+        try:
+            if any(one.cursor for one in (*kept, *stored.values())):
+                chat = rewind.take_over_conversation(context, chosen)
+        except errors.CasrewindError as error:
+            problems.append(f"the conversation was not written: {error}")
+        cut_clones.mark_done(place)
+    except BaseException:
+        close_context(context)
+        if begun is None:
+            with suppress(errors.CasrewindError):
+                configs.remove(place)
+            _remove_new_project(directory, context, was_there=was_there)
+        raise
+    close_context(context)
+    said = (*found.problems, *arriving.problems, *problems)
+    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met), note)
+
+
+def _open_remote(
+    wanted: RemoteConfig, environ: Mapping[str, str], key_file: str, ask: AskPassphrase | None
+) -> tuple[Remote, bytes, bytes]:
+    """Returns (the remote to clone, its head, its key). Raises RemoteError."""
     given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     objects = Objects(wanted.url, wanted.options)
     wanted = wanted._replace(endpoint=endpoint_of(wanted.url, wanted.options, os.environ))
@@ -88,47 +145,11 @@ def clone(
     if head is None:
         raise errors.RemoteError(f"there is no casrewind remote at {wanted.url}", "check the URL; casrewind remote add URL makes one")
     master, _ = find_key(objects, head, given, ask)
-    identity = check_head(master, head, wanted.url)
-    remote = Remote(wanted, objects, Keys(master, identity), _ReadOnlyState())
-    found, point = _choose_checkpoint(remote, reference)
-    note = _note_on_namesakes(remote, found, reference) if reference and reference not in point.id else ""
-    context, was_there = _open_new_project(directory, settings)
-    try:
-        arriving = _records_for_new_project(context, found, point, everything=everything)
-        chosen = next(one for _, one in arriving.points if one.id == point.id)
-
-        rows = bytearray()
-
-        def write_files(kept: Sequence[Checkpoint]) -> None:
-            if chosen not in kept:
-                raise errors.RemoteError(
-                    f"the content of {chosen.id} is not complete on {wanted.url}", "casrewind clone URL DIR REF takes another checkpoint"
-                )
-            restore_to.materialise(context, chosen, context.root.path, from_worktree=False, is_published=False)
-
-        kept, problems = store_arriving(context, found, arriving, write_files, rows)
-        place = configs.write(context.store, identity, wanted, None if wanted.key_command else master, head)
-        files = StateFiles(place)
-        known = {found.chain: found.read} if everything else {}
-        base = BaseChain(found.chain, found.read.last, found.read.mac)  # the first push looks whether it is still there
-        files.add_sent([bytes(rows)], SyncState(chain=os.urandom(16).hex(), chains=known, base=base))
-        chat = None
-        try:
-            if any(one.cursor for one in kept):
-                chat = rewind.take_over_conversation(context, chosen)
-        except errors.CasrewindError as error:
-            problems.append(f"the conversation was not written: {error}")
-    except BaseException:
-        close_context(context)
-        _remove_new_project(directory, context, was_there=was_there)
-        raise
-    close_context(context)
-    said = (*found.problems, *arriving.problems, *problems)
-    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met), note)
+    return Remote(wanted, objects, Keys(master, check_head(master, head, wanted.url)), _ReadOnlyState()), head, master
 
 
-def _open_new_project(directory: str, settings: Settings) -> tuple[Context, bool]:
-    """Returns (the new project, True if its directory was there)."""
+def _open_new_project(directory: str, settings: Settings, *, is_begun: bool) -> tuple[Context, bool]:
+    """Returns (the new project, True if its directory was there). `is_begun`: a clone of it was killed."""
     was_there = os.path.isdir(directory)
     if not was_there:
         try:
@@ -139,7 +160,7 @@ def _open_new_project(directory: str, settings: Settings) -> tuple[Context, bool
     try:
         roots.refuse_system_directories(root.path, settings.home)
         with Store(store_path(root, settings), create=True, deadline=settings.deadline) as store:
-            if not store.is_untouched():
+            if not is_begun and not store.is_untouched():
                 raise errors.WorkspaceError(
                     f"there are checkpoints of an earlier project at {printable(root.path)}",
                     "give clone another directory, or run casrewind pull in this one"
@@ -258,7 +279,7 @@ def _records_for_new_project(context: Context, found: ChainRecords, point: Check
     def place(one: Checkpoint) -> Checkpoint:
         return _with_root_of_here(context, found, one, is_here=one.worktree in here)
 
-    return choose_arriving(own, found.read.machine, lambda _: None, place, key_of)
+    return choose_arriving(own, found.read.machine, context.store.checkpoint, place, key_of)
 
 
 def _with_conversation(points: Sequence[Checkpoint], point: Checkpoint) -> set[str]:

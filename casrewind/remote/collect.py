@@ -16,7 +16,7 @@ from ..messages import plural
 from ..model import digest as digests
 from .chain import ChainReader, find_piece, look_behind_stranger, open_piece
 from .piece import FIRST, MOST_EMPTY, PieceBuilder, PieceReader
-from .piece_errors import PieceDamaged
+from .piece_errors import PieceDamaged, PieceNewer
 from .piece_names import PieceInfo, all_pieces_of, piece_name, without_replaced
 from .remote_config import Remote
 from .seal import Keys
@@ -77,6 +77,8 @@ def roll_up(remote: Remote) -> list[str]:
     number, notes = 0, []
     reader = ChainReader(remote.objects, remote.keys, listed)
     pieces = [piece for piece, _ in reader.follow()]
+    if newer := next((error for error in reader.damaged.values() if isinstance(error, PieceNewer)), None):
+        return [f"nothing was put together: {newer.problem}"]
     left = [piece for piece in listed if piece not in reader.strangers]
     _empty_what_was_replaced(remote, left, pieces)
     for run in _find_runs_to_join(remote, pieces):

@@ -13,6 +13,8 @@ from . import unsynced_json_rows
 
 CONFIG = "config"
 """The file of a remote's configuration in its directory in the store."""
+CLONING = "cloning"
+"""The file that a clone has there until it is whole (remote/cut_clones.py)."""
 _NOTES = "notes" + unsynced_json_rows.END
 _CLAIM = "claim"
 
