@@ -174,7 +174,7 @@ _ROOMS = {
     "projects": "adopt adopt_moved prune_missing stores",
     "remote.clone": "Cloned clone",
     "remote.pull": "Pulled",
-    "remote.push": "Pushed",
+    "remote.pushed": "Pushed",
     "remote.remote_config": "RemoteConfig",
     "settings": "Settings default_settings",
     "store.catalog": "Marked",

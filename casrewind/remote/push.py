@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import environment, errors, heap
-from .._typing import Any
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
@@ -39,7 +38,6 @@ MOST = 16 << 20
 _BATCH = 2000
 _MOST_PENDING = 64
 """Pushes that were cut one after the other, of which it is known what they began to put."""
-_NONE_PENDING: dict[str, Any] = {"pending": 0, "pending_macs": (), "pending_size": 0, "looked": 0}
 _SMALL = 256 << 10
 """A piece of fewer bytes is put, or read as a whole, about as fast as a question about it is answered."""
 KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
@@ -218,7 +216,7 @@ class _Push:
             with suppress(PieceDamaged):
                 piece = self._find_begun()
             if piece is not None and piece.mac in state.pending_macs:
-                self._files.save(state._replace(next=state.pending + 1, **_NONE_PENDING))
+                self._files.save(state.settled()._replace(next=state.pending + 1))
 
     def _find_begun(self) -> PieceReader | None:
         """The piece whose push was begun, or what has its name; None if nothing has. One request, if what was put is small: a push that is
@@ -247,7 +245,8 @@ class _Push:
         rows = [bytes((blob.use,)) + blob.digest for blob in piece.table.blobs if records or blob.use == CONTENT]
         last = max((seq for _, seq, _ in records), default=0)
         position = LedgerPosition(b"", 0, last) if last > state.position.seq else state.position
-        self._files.add_sent(rows, state._replace(next=state.pending + 1, mac=piece.mac, **_NONE_PENDING, position=position, base=None))
+        done = state.settled()._replace(next=state.pending + 1, mac=piece.mac, position=position, base=None)
+        self._files.add_sent(rows, done._replace(looked_ns=state.looked_ns or time.time_ns()))
         return piece.mac, _SentBefore(sum(kind == ledger.CHECKPOINT for kind, _, _ in records), len(piece.table.blobs))
 
     def _records_to_send(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
@@ -413,7 +412,7 @@ class _Push:
         self._containers += [row for row in self._piece if row[0] == CONTAINER]
         if records:
             rows, self._containers = [*rows, *self._containers], []
-        done = state._replace(next=number + 1, mac=mac, **_NONE_PENDING, base=None, pushed_ns=time.time_ns())
+        done = state.settled()._replace(next=number + 1, mac=mac, base=None, pushed_ns=time.time_ns())
         done = done._replace(looked_ns=state.looked_ns or done.pushed_ns)
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []

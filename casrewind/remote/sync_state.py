@@ -92,6 +92,10 @@ class SyncState(NamedTuple):
     looked_mac: bytes = bytes(32)
     looked_ns: int = 0
 
+    def settled(self) -> "SyncState":
+        """This state, with no push that was begun."""
+        return self._replace(pending=0, pending_macs=(), pending_size=0, looked=0)
+
 
 def encode(state: SyncState) -> bytes:
     """A state as the bytes of its file: a digest, then the fields."""

@@ -16,7 +16,9 @@ def test_every_step_is_counted_by_the_server(scratch, tmp_path):
     assert list(scratch.iterdir()) == []
     costs = {cost["step"]: cost for cost in json.loads(record.read_text())["costs"]}
     assert list(costs) == STEPS
-    assert costs["edit"]["requests"] == {"PUT": 1} and costs["nothing"]["requests"] == {} and costs["each"]["requests"] == {"PUT": 2}
+    look = {"GET": 2, "LIST": 1}  # a push that is typed looks at the head and at the newest piece
+    assert costs["edit"]["requests"] == {"PUT": 1, "GET": 3, "LIST": 1} and costs["nothing"]["requests"] == look
+    assert costs["each"]["requests"]["PUT"] == 2
     assert sum(line.startswith("  casrewind") for line in out.splitlines()) == len(STEPS)
 
 
