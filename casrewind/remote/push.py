@@ -40,8 +40,7 @@ _MOST_PENDING = 64
 """Pushes that were cut one after the other, of which it is known what they began to put."""
 _SMALL = 256 << 10
 """A piece of fewer bytes is put, or read as a whole, about as fast as a question about it is answered."""
-KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)
-"""The kinds of records that are sent besides checkpoints."""
+KINDS = (*ledger.MARKS, ledger.SESSION, ledger.ADOPT)  # of records that are sent besides checkpoints
 
 
 class _SentBefore(Exception):

@@ -3,9 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import BinaryIO
 
 from ... import environment, errors
 from ..._typing import TYPE_CHECKING
@@ -244,7 +242,7 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
         first, going = outgoing.save_first(context), outgoing.Outgoing()
         with suppress(errors.CasrewindError):  # the names are worth less than the push, which says what is damaged
             going = outgoing.find_outgoing(context, directory, with_now=False)
-    is_incomplete = _remark_on_save(first)
+    is_incomplete = remark_on_save(first)
     found = _push_or_say_what_waits(context, opened, options, done)
     _remark_on_strangers(len(opened.files.strangers.met), config.url)
     done()
@@ -312,7 +310,7 @@ def _may_push_anew(context: "Context", opened: "Remote", options: "ParsedOptions
     return not asks or agreed("This cannot be undone. Go on?")
 
 
-def _remark_on_save(first: "SavedFirst") -> bool:
+def remark_on_save(first: "SavedFirst") -> bool:
     """Say what the save before a push could not take. True if there is something."""
     if first.problem:
         remark(f"casrewind: the files of now were not saved: {first.problem}")
@@ -336,7 +334,7 @@ def _push_in_background(context: "Context", options: "ParsedOptions", wait: floa
     from ...hook import background_push
     from ...remote.unsent import unsent
 
-    is_incomplete = _remark_on_save(first)
+    is_incomplete = remark_on_save(first)
     settings, _ = from_environment(store=options.store, force=options.force)
     directory, remote_config = configs.need(context.store)
     before, pause = push_notes.read_push_notes(directory), _PAUSE
@@ -392,10 +390,11 @@ def pull(context: "Context", options: "ParsedOptions", done: Done) -> int:
     opened = configs.open_remote(context.store)
     found = pulls.pull(context, opened, newest=options.newest)
     done()
-    return _print_pulled(found, options, opened.config.url)
+    return print_pulled(found, options, opened.config.url)
 
 
-def _print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
+def print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
+    """Print what a pull or an import took, as text or JSON. Returns the exit code."""
     if options.json:
         problems = list(found.problems)
         numbers = {"size": found.size, "requests": found.requests, "strangers": found.strangers}
@@ -458,59 +457,3 @@ def clone(settings: "Settings", options: "ParsedOptions") -> int:
         remark(f"casrewind: {problem}")
     _remark_on_strangers(found.strangers, options.url)
     return REMARKS if found.problems else OK
-
-
-def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    """casrewind export."""
-    from ...ops import lookup
-    from ...remote import archive, outgoing
-
-    if sys.stdout.isatty():
-        raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
-    found = configs.find(context.store)
-    master = None if options.plain else _key_for_stream({}, options, found)
-    if not options.plain and master is None:
-        raise errors.RemoteError(
-            "an export needs a key: this project has no remote",
-            "give --key-file FILE, or --plain for no encryption",
-        )
-    first = outgoing.save_first(context) if options.ref in (None, "last") else outgoing.SavedFirst()
-    is_incomplete = _remark_on_save(first)
-    points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
-    made = archive.export(context, sys.stdout.buffer, master, points, None if found is None else found[1])
-    done()
-    how = "PLAIN: everybody who has it can read it" if master is None else "encrypted; import needs the same key"
-    if line := saved_first_line(first):
-        remark(line)
-    which = "" if points is None else f" {points[0].id}, {age_in_words(points[0].created_ns)}"
-    remark(f"exported {plural(made.checkpoints, 'checkpoint')}{which} ({human_size(made.size)}), {how}")
-    return REMARKS if is_incomplete else OK
-
-
-def _key_for_stream(environ: Mapping[str, str], options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
-    """The key that is given for a stream, else that of the project's remote, else None."""
-    given = configs.key_from(environ, file=options.key_file or "")
-    return given if given is not None or found is None else configs.key(*found)
-
-
-def import_export(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    """casrewind import."""
-    from ...remote import archive
-
-    found = configs.find(context.store)
-    master, config = _key_for_stream(context.environ, options, found), None if found is None else found[1]
-    if options.file == "-":
-        taken = archive.import_stream(context, sys.stdin.buffer, master, config)
-    else:
-        with _open_export_file(options) as stream:
-            taken = archive.import_stream(context, stream, master, config)
-    done()
-    return _print_pulled(taken, options, "the export")
-
-
-def _open_export_file(options: "ParsedOptions") -> BinaryIO:
-    assert options.file is not None
-    try:
-        return open(os.path.join(options.directory, options.file), "rb")
-    except OSError as error:
-        raise errors.UsageError(f"cannot read {printable(options.file)}: {error.strerror}") from error

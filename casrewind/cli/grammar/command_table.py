@@ -425,13 +425,13 @@ COMMANDS = {
         Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE")),
         more="Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with last, it saves the "
         "files of now first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop import -",
-        group=REMOTE, stays=True, saves=True, function="remote.export"),
+        group=REMOTE, stays=True, saves=True, function="export_and_import.export"),
     "import": Command(
         "Take the checkpoints that export wrote", ("casrewind import shop.export",), (
         Option(("file",), "the file, or - for standard input", "FILE"),
         Option(("--key-file",), "read the key from FILE (default: CASREWIND_REMOTE_KEY, or the key of the remote)", "FILE"), JSON),
         more="Changes no file of the project. What came is in casrewind list --remote.",
-        group=REMOTE, creates=True, stays=True, function="remote.import_export"),
+        group=REMOTE, creates=True, stays=True, function="export_and_import.import_export"),
     "jump": Command(
         "Same as restore --both", ("casrewind jump @2",),
         (REF, Option(("paths",), "limit the files to these", "PATH", nargs="*"), *_EDITS, DRY_RUN, SKIP_DAMAGED, OPEN_FILES, YES, JSON),
