@@ -180,9 +180,10 @@ def refuse_overlapping_store(root: roots.Root, settings: Settings) -> None:
 
 def _refuse_store_of_project(store: str) -> None:
     """Raise StoreForeign if a store inside its project has other modes than casrewind gives it: git gives such modes. The
-    variables in a project's settings can name a store that was made to do harm: a remote of its own, a hostile index."""
+    variables in a project's settings can name a store that was made to do harm: a remote of its own, a hostile index. An empty
+    directory is none yet."""
     with suppress(OSError):
-        if stat.S_IMODE(os.stat(store).st_mode) & 0o077:
+        if stat.S_IMODE(os.stat(store).st_mode) & 0o077 and os.listdir(store):
             raise errors.StoreForeign(
                 f"the store {printable(store)} lies in the project, and others can read it: it may have come with the project",
                 "if it is yours, chmod 700 it, or set CASREWIND_HOME to a directory outside"

@@ -74,6 +74,7 @@ def find_outgoing(context: Context, directory: str, *, with_now: bool) -> Outgoi
     """What the next push takes along: the files that a waiting checkpoint has, and the one before it has not. `directory` is that of
     the remote. `with_now`: look at the files of now, too. Raises StoreDamaged."""
     files, store = StateFiles(directory), context.store
+    files.forget_purged_chain()
     sent, is_there = files.state.position.seq, files.sent()
 
     def added(changes: Iterable[diffs.Change]) -> Iterator[bytes]:

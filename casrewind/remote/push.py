@@ -320,8 +320,7 @@ class _Push:
 
     def count_what_would_be_sent(self) -> Pushed:
         """What a push would send, in plain bytes."""
-        if self._files.is_purged():  # it would begin a new chain
-            self._files.state = self._files.without_chain(self._files.state)
+        self._files.forget_purged_chain()
         points, _, _ = self._records_to_send()
         marker = self._unsent_blobs(points)
         blobs = [*marker.content, *(digest for _, digest in marker.followed)]

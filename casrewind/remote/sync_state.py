@@ -196,6 +196,11 @@ class StateFiles:
         """The state before the first push: the next one begins a new chain. What was read of others stays."""
         return SyncState(chains=state.chains, ended=state.ended, probed=state.probed)
 
+    def forget_purged_chain(self) -> None:
+        """After a purge the next push begins a new chain, so nothing counts as sent. This writes nothing."""
+        if self.is_purged():
+            self.state = self.without_chain(self.state)
+
     def save(self, state: SyncState) -> None:
         """Replace the state, durably. Raises StoreError."""
         with store_errors("writing the state of a remote in", self.directory):

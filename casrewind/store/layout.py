@@ -190,6 +190,8 @@ class Layout:
         try:
             fsio.make_directories(self.root)
             self.raise_unless_owned()
+            if not os.listdir(self.root):  # a person made it: inside a project a store that others can read is refused
+                os.chmod(self.root, 0o700)
             for name in _DIRECTORIES:
                 fsio.make_directories(os.path.join(self.root, name))
             with locks.locked(self.lock_path("publish"), exclusive=True, deadline=10.0):

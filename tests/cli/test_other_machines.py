@@ -7,6 +7,8 @@ import time
 import pytest
 
 from casrewind.agents import client_process
+from casrewind.agents.carried_lines import carried
+from casrewind.agents.claude import CLIENT as claude
 from casrewind.cli.show.text import column_width
 from casrewind.cli.terminal import table
 from casrewind.ops import agent_event
@@ -304,7 +306,8 @@ def test_back_brings_the_conversation_under_its_id(talked, casrewind, root, home
     assert done.startswith('restored to before "casrewind doctor" (sandbox-4:@1, ')
     assert done.endswith(f"continue the conversation: claude --resume {talked.session.id}\n")
     (written,) = home.rglob("*.jsonl")
-    assert written.stem == talked.session.id and talked.session.path.read_bytes().startswith(written.read_bytes())
+    assert written.stem == talked.session.id
+    assert carried(talked.session.path.read_bytes(), claude.carried_lines()).startswith(written.read_bytes())
     assert (root / "print.py").read_bytes() == b"old\n" and not (root / "own").exists()
     assert casrewind.json("back", "sandbox-4:@1", "--chat")["fork"]["mode"] == "fork", "a session of that id is here now"
 

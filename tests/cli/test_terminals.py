@@ -181,9 +181,9 @@ class Held:
         os.kill(os.getpid(), signal.SIGINT)
         for _ in range(10):
             pass
-def told():
+def told(**options):
     Held()
-    return read()
+    return read(**options)
 environment.configuration = told
 main.run()
 """
@@ -201,9 +201,9 @@ import os, sys
 from casrewind import environment
 from casrewind.cli import main
 read = environment.configuration
-def told():
+def told(**options):
     os.write(2, b"begun\\n")
-    return read()
+    return read(**options)
 environment.configuration = told
 main.run()
 """

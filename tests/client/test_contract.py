@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from casrewind.agents.carried_lines import carried
 from support import real_clients, resumed_clients, three_turns
 from support.picture import differences, picture
 from support.three_turns import PROMPTS, triggers
@@ -126,7 +127,7 @@ def test_the_original_conversation_keeps_every_byte(person, told, gone_back):
     assert [one.text for one in person.adapter.prompts(gone_back.fork)] == PROMPTS[:2]
     assert set(gone_back.modes.values()) <= {0o600}
     if person.own_lines is not None:
-        kept = gone_back.original.splitlines()
+        kept = carried(gone_back.original, person.adapter.carried_lines()).splitlines()
         own = [line for line in gone_back.fork.replace(gone_back.id.encode(), told.session.encode()).splitlines() if line not in kept]
         assert len(own) == person.own_lines and gone_back.modes
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from casrewind.agents.carried_lines import carried
 from casrewind.agents.claude import CLIENT as claude
 from support.picture import picture
 from support.trees import plant
@@ -24,7 +25,7 @@ def test_back_brings_files_and_conversation_of_that_moment(told, root, casrewind
     assert os.path.dirname(found["fork"]["path"]) == str(client.transcript.parent)
     assert os.stat(found["fork"]["path"]).st_mode & 0o777 == 0o600
     assert client.transcript.read_bytes() == original
-    kept = set(original.splitlines())
+    kept = set(carried(original, claude.carried_lines()).splitlines())
     assert [line for line in fork.splitlines() if line not in kept and b"custom-title" not in line] == []
     casrewind("undo", "--yes", code=0)
     assert (root / "f").read_bytes() == b"wrecked"

@@ -229,6 +229,8 @@ def push(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     directory, config = configs.need(context.store)
     if options.background or options.wait is not None:
+        if options.wait is not None:
+            configs.open_remote(context.store)  # no wait makes a wrong key right
         wait = 0.0 if options.wait is None else parse_age(options.wait, "--wait")
         return _push_in_background(context, options, wait, outgoing.save_first(context))
     opened = configs.open_remote(context.store)
