@@ -6,7 +6,7 @@ fork carries the conversation only, and starts with the settings that a new sess
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 from .._typing import NamedTuple
@@ -30,18 +30,23 @@ class CarriedLines(NamedTuple):
     """Fields of these objects that are settings, besides those whose name says so."""
     only: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = ()
     """Objects of which only these fields travel, by the keys that lead to them."""
+    instead: Mapping[tuple[str, ...], object] = {}
+    """{(type of a line, keys that lead to a field): what the field says instead, where the client refuses a line without it}. It
+    allows nothing. With None the field does not travel."""
+    whole: frozenset[str] = frozenset()
+    """The types of lines that are nothing but a setting, besides those whose name says so."""
+    empty: Value | None = None
+    """Members that such a line gets, so that it has its id and says nothing. None: such a line is like any other."""
     type_of: Callable[[Value], str] = lambda value: transcript.text_or_empty(value.get("type"))
     """The type of a line."""
 
 
 def carried(data: bytes, what: CarriedLines) -> bytes:
-    """A conversation's lines without the settings of its session. A line without a setting keeps its bytes."""
+    """A conversation's lines without the settings of its session. A line without a setting keeps its bytes. What is no JSON object
+    has no id that is known here, and does not travel."""
     parts = []
     for line in transcript.parse_lines(data if data.endswith(b"\n") else data + b"\n"):
-        if line.value is None:  # no client reads it; it may be a line that another one cut
-            parts.append(data[line.start : line.end])
-            continue
-        if not _has_id(line.value, what) and what.type_of(line.value) not in what.without_id:
+        if line.value is None or not (_has_id(line.value, what) or what.type_of(line.value) in what.without_id):
             continue
         value = _without_settings(line.value, what)
         parts.append(data[line.start : line.end] if value == line.value else transcript.encode_line(value))
@@ -53,10 +58,16 @@ def _has_id(value: Value, what: CarriedLines) -> bool:
 
 
 def _without_settings(value: Value, what: CarriedLines) -> Value:
+    sort = what.type_of(value)
+    if what.empty is not None and (sort in what.whole or _says_so(sort)):
+        return {**{name: one for name, one in value.items() if not is_setting(name, what)}, **what.empty}
     for keys in what.holders:
         value = _with_object_changed(value, keys, lambda held: {name: one for name, one in held.items() if not is_setting(name, what)})
     for keys, names in what.only:
         value = _with_object_changed(value, keys, partial(_only_fields, names))
+    for path, said in what.instead.items():
+        if path[0] == sort:
+            value = _with_object_changed(value, path[1:-1], partial(_with_field, path[-1], said))
     return value
 
 
@@ -64,9 +75,18 @@ def _only_fields(names: frozenset[str], held: Value) -> Value:
     return {name: one for name, one in held.items() if name in names}
 
 
+def _with_field(field: str, said: object, held: Value) -> Value:
+    """An object whose field says something else, if it has that field. None: without the field."""
+    return {name: said if name == field else one for name, one in held.items() if name != field or said is not None}
+
+
 def is_setting(name: str, what: CarriedLines) -> bool:
     """True if a field of this name is a setting of the session."""
-    return name in what.state or _STATE.search(name.replace("_", "").replace("-", "")) is not None
+    return name in what.state or _says_so(name)
+
+
+def _says_so(name: str) -> bool:
+    return _STATE.search(name.replace("_", "").replace("-", "")) is not None
 
 
 def _with_object_changed(value: Value, keys: tuple[str, ...], change: Callable[[Value], Value]) -> Value:

@@ -112,7 +112,8 @@ class ClaudeClient(client.ConversationClient):
         titles = {"custom-title", "ai-title", "summary"}
         files = {"file-history-snapshot", "file-history-delta", "content-replacement"}
         requests = {"api-request", "api-request-shape", "api-request-blob", "tools-used", "queue-operation", "last-prompt"}
-        return CarriedLines(frozenset(titles | files | requests), (("uuid",),), state=frozenset({"mode"}))
+        tools: dict[tuple[str, ...], object] = {("attachment", "attachment", "allowedTools"): []}  # a command brings along what it may use
+        return CarriedLines(frozenset(titles | files | requests), (("uuid",),), state=frozenset({"mode"}), instead=tools)
 
     def name_sender(self, payload: bytes) -> str:
         """Cursor calls the hooks in Claude Code's settings."""

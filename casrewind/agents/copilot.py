@@ -36,7 +36,18 @@ _KINDS = {
     "abort": transcript.INTERRUPT,
 }
 _PROMPT_HOOKS = frozenset({"sessionStart", "userPromptSubmitted"})
+_ONLY_SET = frozenset(
+    {"session.mode_changed", "session.mode_notice_delivered", "session.remote_steerable_changed", "session.session_limits_changed",
+     "session.schedule_created", "session.schedule_cancelled", "session.schedule_rearmed", "session.autopilot_objective_changed",
+     "session.autopilot_stopped", "session.managed_settings_enforced", "session.managed_settings_resolved", "subagent.selected"}
+)  # fmt: skip
+"""Events that set how a session goes on, and say nothing of the conversation."""
 _ABOUT = "workspace.yaml"
+_TOLD = frozenset(
+    {"git_root", "repository", "host_type", "branch", "client_name", "user_named", "summary", "summary_count", "fork_count",
+     "created_at", "updated_at"}
+)  # fmt: skip
+"""What of that file travels."""
 _DIRECTORIES = ("checkpoints", "files")
 
 
@@ -97,11 +108,14 @@ class CopilotClient(client.ConversationClient):
     )
 
     def carried_lines(self) -> "CarriedLines":
-        """Each event has an id. The modes that some of them name stay where they were."""
+        """Each event has an id. One that only sets something becomes one that only says that no agent was chosen: the client
+        refuses a session in which an event lacks a field, or says something that it does not know."""
         from .carried_lines import CarriedLines
 
         modes = frozenset({"mode", "agentMode", "currentMode", "previousMode", "newMode"})
-        return CarriedLines(holders=((), ("data",)), state=modes)
+        others = frozenset({"remoteSteerable", "continuePendingWork", "githubMcpToolConfig", "sessionLimits"})
+        empty: Value = {"type": "subagent.deselected", "data": {}}
+        return CarriedLines(holders=((), ("data",)), state=modes | others, whole=_ONLY_SET, empty=empty)
 
     def model_answer(self, event: str, text: str) -> dict[str, object]:
         """The member that the client gives to the model."""
@@ -209,13 +223,9 @@ def _make_session_file(old: bytes, session: str, title: str, root: str, *, is_fo
     import json  # late: a hook does not need it
 
     from . import fork_files
-    from .carried_lines import is_setting
-
-    what = CLIENT.carried_lines()
-    lines = [line for line in old.decode("utf-8", "replace").splitlines() if not line.startswith(("id:", "name:"))]
-    lines = [line for line in lines if not is_setting(line.partition(":")[0].strip(), what)]
+    lines = old.decode("utf-8", "replace").splitlines()
     named = next((line for line in lines if line.startswith("cwd:")), "cwd:")
-    lines = [line for line in lines if line is not named]
+    lines = [line for line in lines if line.partition(":")[0] in _TOLD]
     directory = fork_files.directory_in_project(_text_in_yaml_line(named), root)
     made = [f"id: {session}", f"cwd: {json.dumps(directory)}", *lines, f"name: {json.dumps(fork_title(title) if is_fork else title)}"]
     return "".join(f"{line}\n" for line in made).encode()

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 _TRIGGERS = {**client.EVENTS, "PostToolUse": "tool_batch"}  # it has no event for a whole batch
 _CONTEXT = "context-"
+_TOLD = frozenset(
+    {"model", "reasoningEffort", "providerLock", "providerLockTimestamp", "assistantActiveTimeMs", "tokenUsage", "inclusiveTokenUsage",
+     "childInclusiveTokenUsageBySessionId", "lastCallTokenUsage"}
+)  # fmt: skip
+"""What travels of the file with a session's settings."""
 
 
 class DroidLine(NamedTuple):
@@ -84,7 +89,7 @@ class DroidClient(client.ConversationClient):
         return {"hooks.json"} if "hooks/hooks.json" in there and "hooks.json" not in there else {"hooks/hooks.json"}
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:
-        """Write a session. Of its original's settings it gets those that allow nothing. It names a directory of the project."""
+        """Write a session. Of its original's settings it gets the model and what was counted. It names a directory of the project."""
         from . import fork_files
 
         def change(value: Value) -> Value | None:
@@ -93,14 +98,7 @@ class DroidClient(client.ConversationClient):
             return {**value, "cwd": there} if value.get("type") == "session_start" and cwd != there else None
 
         data = transcript.with_lines_replaced(data, change)
-        return fork_files.write_fork(original, session, data, path, companions={".settings.json": self._settings_that_allow_nothing})
-
-    def _settings_that_allow_nothing(self, data: bytes) -> bytes:
-        from .carried_lines import is_setting
-
-        settings, what = transcript.parse_object(data) or {}, self.carried_lines()
-        kept = {name: one for name, one in settings.items() if not is_setting(name, what)}
-        return data if kept == settings else transcript.encode_line(kept)
+        return fork_files.write_fork(original, session, data, path, companions={".settings.json": _settings_that_travel})
 
     def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
@@ -168,6 +166,11 @@ class DroidClient(client.ConversationClient):
 
 
 CLIENT = DroidClient()
+
+
+def _settings_that_travel(data: bytes) -> bytes:
+    """The file with a session's settings, as a fork gets it."""
+    return transcript.encode_line({name: one for name, one in (transcript.parse_object(data) or {}).items() if name in _TOLD})
 
 
 def _find_directory(data: bytes) -> str:

@@ -32,6 +32,8 @@ _ID = r"(?:msg|prt)_[0-9a-f]{12}[0-9A-Za-z]{14}"
 _SUFFIX = ".sessions"
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "directory": "directory", "path": "path", "title": "title",
             "version": "version", "agent": "agent"}  # fmt: skip
+_UNCHOSEN = "compaction"
+"""An agent of the client's that nobody can choose, and that may do nothing."""
 _SECONDS = 60.0
 """Time for the client's import."""
 _ANSWER_SECONDS = 10.0
@@ -82,10 +84,16 @@ class OpencodeClient(client.ConversationClient):
     )
 
     def carried_lines(self) -> "CarriedLines":
-        """The rules of the session, and the tools that a prompt switched on or off, stay where they were."""
+        """The rules of the session, and the tools that a prompt switched on or off, stay where they were. The client's window goes
+        on with the agent of the last prompt, if that is one that can be chosen, and refuses a prompt without an agent."""
         from .carried_lines import CarriedLines
 
-        return CarriedLines(holders=((), ("info",)), state=frozenset({"tools"}))
+        def type_of(value: Value) -> str:
+            role = transcript.object_or_empty(value.get("info")).get("role")
+            return transcript.text_or_empty(value.get("type")) + (".user" if role == "user" else "")
+
+        agents: dict[tuple[str, ...], object] = {("message.user", "info", "agent"): _UNCHOSEN, ("session", "info", "agent"): None}
+        return CarriedLines(holders=((), ("info",)), state=frozenset({"tools"}), instead=agents, type_of=type_of)
 
     def as_typed(self, prompt: str) -> str:
         """A prompt without the marks of the client's command line. It puts an argument that has a space between quotation

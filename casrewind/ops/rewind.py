@@ -480,7 +480,7 @@ def _write_new_session(context: Context, conversation: Conversation, mode: str, 
 
 
 def _write_session_file(context: Context, conversation: Conversation, session: str, data: bytes, path: str, root: str) -> str:
-    """Write a session that is not there yet. The one door for session files: no setting of an earlier session passes it."""
+    """Write a session that is not there yet. The door for session files: no setting of an earlier session passes it."""
     environ = {"HOME": context.homes.home, **context.homes.environ}
     data = carried(data, conversation.client.carried_lines())
     return conversation.client.write_fork(conversation.path, session, data, path, root, environ)
@@ -490,6 +490,8 @@ def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) 
     _refuse_rewrite_in_place(context, conversation, cut)  # the client may have started during the restore of the files
     now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     rewound = conversation.client.rewound_in_place(conversation.data, cut)
+    if conversation.stored or not set(cut.splitlines()).issubset(conversation.data.splitlines()):  # not what the client left there
+        rewound = carried(rewound, conversation.client.carried_lines())
     backup = session_files.replace_with_backup(conversation.client, conversation.path, rewound, now, conversation.session)
     return _chat_result(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 

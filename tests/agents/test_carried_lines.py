@@ -30,6 +30,8 @@ SETTINGS = {
     "opencode": [{"type": "permission", "rules": [{"permission": "*", "action": "allow"}]}],
     "pi": [{"type": "trust", "trusted": True}],
 }
+for _lines in SETTINGS.values():
+    _lines += [{"type": "of a later version", "may": "anything"}, {"may": "anything"}]
 """Lines without an id that say what an agent may do, and lines of which nobody knows what they say."""
 HOLDERS = {"claude": [()], "codex": [(), ("payload",)], "copilot": [(), ("data",)], "droid": [(), ("message",)], "gemini": [()],
            "opencode": [(), ("info",)], "pi": [(), ("data",)]}
@@ -132,13 +134,66 @@ def test_gemini_s_directories_stay_and_what_its_session_is_called_travels():
     assert values(carried(transcript.encode_line(line), gemini.CLIENT.carried_lines())) == [{"$set": {"summary": "a name"}}]
 
 
-def test_droid_s_settings_and_copilot_s_file_about_a_session_lose_what_allows_something(tmp_path):
+def test_of_droid_s_settings_and_copilot_s_file_about_a_session_only_what_is_listed_travels(tmp_path):
     old = tmp_path / "old.jsonl"
     old.write_bytes(b"")
-    (tmp_path / "old.settings.json").write_text(json.dumps({"model": "m", "autonomyLevel": "high", "interactionMode": "auto", "allowedTools": ["x"]}))
+    allowing = {"autonomyLevel": "high", "interactionMode": "auto", "allowedTools": ["x"], "allowSubagentsInScripts": True, "later": 1}
+    (tmp_path / "old.settings.json").write_text(json.dumps({"model": "m", "reasoningEffort": "none", **allowing}))
     line = b'{"type":"session_start","id":"new","cwd":"/p"}\n'
     droid.CLIENT.write_fork(str(old), "new", line, str(tmp_path / "new.jsonl"), "/p", {})
-    assert json.loads((tmp_path / "new.settings.json").read_text()) == {"model": "m"}
-    about = b"id: old\ncwd: /p\nrepository: r\npermission_mode: allow-all\nmode: autopilot\n"
+    assert json.loads((tmp_path / "new.settings.json").read_text()) == {"model": "m", "reasoningEffort": "none"}
+    about = b"id: old\ncwd: /p\nrepository: r\npermission_mode: allow-all\nremote_steerable: true\nmode: autopilot\nlater: 1\n  deep: 2\n"
     made = copilot._make_session_file(about, "new", "title", "/p", is_fork=True).decode()
-    assert "repository: r" in made and "allow-all" not in made and "autopilot" not in made
+    assert made.splitlines() == ["id: new", 'cwd: "/p"', "repository: r", 'name: "[Fork] title"']
+
+
+def event(name, kind, before, **data):
+    return {"type": kind, "data": data, "id": name, "parentId": before, "timestamp": "2026-11-28T16:46:27.404Z"}
+
+
+def test_an_event_of_copilot_s_that_only_sets_something_keeps_its_place_and_sets_nothing():
+    """The client refuses a session of which an event lacks a field."""
+    what = copilot.CLIENT.carried_lines()
+    lines = [
+        event("1", "user.message", None, content="hello", agentMode="autopilot"),
+        event("2", "session.mode_changed", "1", previousMode="interactive", newMode="autopilot"),
+        event("3", "session.permissions_changed", "2", previousMode="manual", mode="allow-all"),
+        event("4", "permission.requested", "3", requestId="r", permissionRequest={"kind": "shell"}),
+        event("5", "permission.completed", "4", requestId="r", result={"kind": "approved-for-session"}),
+        event("6", "session.schedule_created", "5", id=1, prompt="rm -r x", intervalMs=1),
+        event("7", "session.sandbox_of_a_later_version", "6", on=False),
+        event("8", "subagent.selected", "7", agentName="any", agentDisplayName="any", tools=None),
+        event("9", "assistant.message", "8", content="yes"),
+    ]
+    made = values(carried(b"".join(map(transcript.encode_line, lines)), what))
+    assert [(line["id"], line["parentId"]) for line in made] == [(line["id"], line["parentId"]) for line in lines]
+    assert {(line["type"], json.dumps(line["data"])) for line in made[1:8]} == {("subagent.deselected", "{}")}
+    assert [made[0]["data"], made[8]["data"]] == [{"content": "hello"}, {"content": "yes"}]
+
+
+def test_opencode_goes_on_with_no_agent_of_the_session():
+    """Its window takes the agent of the last prompt, and refuses a prompt without one."""
+    lines = [
+        {"type": "session", "id": "s", "info": {"id": "s", "agent": "build", "permission": [{"action": "allow"}]}},
+        {"type": "message", "id": "m", "info": {"role": "user", "agent": "build", "tools": {"bash": True}}, "parts": []},
+        {"type": "message", "id": "n", "info": {"role": "assistant", "agent": "build", "mode": "build"}, "parts": []},
+    ]
+    made = values(carried(b"".join(map(transcript.encode_line, lines)), opencode.CLIENT.carried_lines()))
+    assert [line["info"] for line in made] == [{"id": "s"}, {"role": "user", "agent": "compaction"}, lines[2]["info"]]
+
+
+def test_a_command_of_claude_code_s_allows_no_tool_in_a_fork():
+    line = {"type": "attachment", "uuid": "u", "attachment": {"type": "command_permissions", "allowedTools": ["Bash"], "model": "m"}}
+    (made,) = values(carried(transcript.encode_line(line), claude.CLIENT.carried_lines()))
+    assert made == {**line, "attachment": {"type": "command_permissions", "allowedTools": [], "model": "m"}}
+
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_line_that_cannot_be_read_here_does_not_travel(name):
+    """A client may be able to read it."""
+    data = recorded(name)[0]
+    planted = b'{"type":"permission-mode","permissionMode":"bypassPermissions","deep":' + DEEP + b"}\n" + data + b'{"cut\n[1]\n'
+    assert carried(planted, CLIENTS[name].carried_lines()) == carried(data, CLIENTS[name].carried_lines())

@@ -51,6 +51,17 @@ def test_in_place_the_session_itself_is_cut_and_kept_beside(ended, root, casrewi
         assert os.stat(path).st_mode & 0o777 == 0o600
 
 
+def test_in_place_a_session_that_is_gone_comes_back_without_what_it_was_allowed(ended, casrewind):
+    """Its bytes are from the store then: they may say what was true on another day."""
+    client, prompts, _ = ended
+    assert any("permissionMode" in json.loads(line) for line in client.transcript.read_text().splitlines())
+    client.transcript.unlink()
+    found = casrewind.json("back", "1", "--chat", "--in-place", "--yes")
+    assert found["fork"]["mode"] == "in_place" and found["fork"]["backup"] is None
+    assert texts(client.transcript) == [prompt.text for prompt in prompts[:2]]
+    assert not any("permissionMode" in json.loads(line) for line in client.transcript.read_text().splitlines())
+
+
 def test_nothing_is_rewritten_under_a_client_that_lives_or_may_live(told, root, casrewind):
     client, _, _ = told
     whole = client.transcript.read_bytes()

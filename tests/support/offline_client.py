@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from support.claude_client import wait
+from support.claude_client import Terminal, wait
 from support.command_in_process import InProcess
 from support.model_server import PATIENCE
 
@@ -26,18 +26,27 @@ class OfflineClient:
             missed = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
             missed(f"{name} is run only where it can have a network of its own (root on Linux, nsenter)")
         directory = Path(directory)
-        self.home, self.project, programs, scratch = (directory / part for part in ("home", "project", "bin", "tmp"))
+        self.home, self.project, programs, self._scratch = (directory / part for part in ("home", "project", "bin", "tmp"))
         self.config = self.home / config
-        for place in (self.config, self.project, programs, scratch):
+        for place in (self.config, self.project, programs, self._scratch):
             place.mkdir(parents=True)
         self.command = [*self.model.inside, *words]
         (programs / name).write_text(f'#!/bin/sh\nexec {shlex.join(self.command)} "$@"\n')
         (programs / name).chmod(0o755)
-        self.casrewind = InProcess(self.project, self.home, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=str(scratch))  # doctor runs it, too
+        self.casrewind = InProcess(self.project, self.home, PATH=f"{programs}:{os.environ['PATH']}", TMPDIR=str(self._scratch))  # doctor runs it
         self.environment = {**self.casrewind.environment, "SHELL": "/bin/sh", "TERM": "dumb"}
+        self.terminals = []
 
     def stop(self):
+        for terminal in self.terminals:
+            terminal.kill()
         self.model.stop()
+
+    def terminal(self, *words):
+        """The client on a terminal."""
+        self.environment["TERM"] = "xterm-256color"
+        self.terminals.append(Terminal(self, words, mode=()))
+        return self.terminals[-1]
 
     def start(self, *words):
         """Start the client: a Popen with its output in pipes."""
