@@ -39,18 +39,28 @@ class CarriedLines(NamedTuple):
     """Members that such a line gets, so that it has its id and says nothing. None: such a line is like any other."""
     type_of: Callable[[Value], str] = lambda value: transcript.text_or_empty(value.get("type"))
     """The type of a line."""
+    keeps_places: bool = False
+    """True if another file names a position in this one: the bytes that go are spaces instead."""
+    strictest: Callable[[bytes], bytes] = lambda _: b""
+    """The line that a file gets at its end where the client would take the settings of another one. Raises AgentError."""
 
 
 def carried(data: bytes, what: CarriedLines) -> bytes:
     """A conversation's lines without the settings of its session. A line without a setting keeps its bytes. What is no JSON object
-    has no id that is known here, and does not travel."""
+    has no id that is known here, and does not travel. Raises AgentError for a session that cannot start as a new one."""
     parts = []
     for line in transcript.parse_lines(data if data.endswith(b"\n") else data + b"\n"):
-        if line.value is None or not (_has_id(line.value, what) or what.type_of(line.value) in what.without_id):
-            continue
-        value = _without_settings(line.value, what)
-        parts.append(data[line.start : line.end] if value == line.value else transcript.encode_line(value))
-    return b"".join(parts)
+        before, kept = data[line.start : line.end], b""
+        if line.value is not None and (_has_id(line.value, what) or what.type_of(line.value) in what.without_id):
+            value = _without_settings(line.value, what)
+            kept = before if value == line.value else transcript.encode_line(value)
+        parts.append(_fill(kept, len(before)) if what.keeps_places and kept != before else kept)
+    return b"".join(parts) + what.strictest(data)
+
+
+def _fill(line: bytes, length: int) -> bytes:
+    """A line with spaces before its end, `length` bytes long. One that would be longer does not travel."""
+    return (line[:-1] if len(line) <= length else b"").ljust(length - 1) + b"\n"
 
 
 def _has_id(value: Value, what: CarriedLines) -> bool:

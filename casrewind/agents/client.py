@@ -353,6 +353,10 @@ class ConversationClient(Client):
         that the client reads, and no text that the model gets. By default it changes nothing."""
         return data
 
+    def resume_command(self, session: str, data: bytes, home: str, environ: Mapping[str, str]) -> str:
+        """The command that opens a new session, made from `data`."""
+        return self.sessions.resume.format(session=session)
+
     def resume_moved_command(self, session: str) -> str:
         """The command that opens such a fork, in its directory."""
         return self.sessions.resume.format(session=session)

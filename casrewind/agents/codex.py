@@ -41,6 +41,10 @@ _EVENTS = (
     "error", "stream_error", "warning",
 )  # fmt: skip
 """The events in a rollout that tell what was said and done."""
+_STRICTEST = {"approval_policy": "untrusted", "sandbox_policy": {"type": "read-only"}, "summary": "auto"}
+"""The settings of a turn with which Codex asks before each command that it does not know as harmless."""
+_POLICIES = ("untrusted", "on-failure", "on-request", "never", "read-only", "workspace-write", "danger-full-access")
+"""What its settings can say of the approval and of the sandbox."""
 _TRUSTED = ("trusted", "managed")
 _TYPED = "user."
 _OWN = (
@@ -121,7 +125,25 @@ class CodexClient(client.ConversationClient):
             ((), ("payload",)),
             frozenset({"thread_settings", "collaboration_mode", "persistent_mode", "state"}),
             type_of=type_of,
+            keeps_places=True,
+            strictest=_make_strictest_line,
         )
+
+    def resume_command(self, session: str, data: bytes, home: str, environ: Mapping[str, str]) -> str:
+        """A session with the strictest settings (`_make_strictest_line`) is opened with those of the person's config.toml."""
+        import tomllib
+
+        from .. import fsio
+
+        if not _read_session_meta(data).get("history_base"):
+            return super().resume_command(session, data, home, environ)
+        try:
+            config = tomllib.loads(fsio.read_file(os.path.join(self.find_home(home, environ), "config.toml"), 1 << 20).decode())
+        except (OSError, ValueError):
+            config = {}
+        chosen = [(option, config.get(key)) for option, key in (("-a", "approval_policy"), ("-s", "sandbox_mode"))]
+        options = "".join(f"{option} {value} " for option, value in chosen if value in _POLICIES)
+        return f"codex resume {options}{session}"
 
     def implied_reason(self, event: str) -> str:
         """An interruption is an event of its own."""
@@ -185,12 +207,14 @@ class CodexClient(client.ConversationClient):
     def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session: the new id replaces the old one, except in the reference to another file. A rollout has
         no title."""
-        old = _find_session_id(data)
+        old = transcript.text_or_empty(_read_session_meta(data).get("id"))
         cut = cut if cut.endswith(b"\n") else cut + b"\n"
         if not old:
             return cut
         import re  # a late import: a hook does not need it
 
+        if _read_session_meta(data).get("history_base") and not _find_model(cut):  # see _make_strictest_line
+            cut += next((data[line.start : line.end] for line in transcript.parse_lines_backwards(data) if _model_in_line(line)), b"")
         # Inside a text of the conversation the quotation marks are escaped, so the pattern finds none there.
         own = re.compile(rb'(?<!"history_base":\{)"(id|session_id|thread_id)":"' + re.escape(old.encode()) + rb'"')
         return own.sub(rb'"\1":"' + session.encode() + rb'"', cut)
@@ -270,13 +294,41 @@ def _texts_in_content(payload: Value) -> list[str]:
     return [transcript.text_or_empty(part.get("text")) for part in transcript.content_blocks(payload.get("content"))]
 
 
-def _find_session_id(data: bytes) -> str:
-    """The session's id, from the first line that names it, or ""."""
-    for line in transcript.parse_lines(data):
-        value = line.value or {}
-        if value.get("type") == "session_meta":
-            return transcript.text_or_empty(transcript.object_or_empty(value.get("payload")).get("id"))
-    return ""
+def _read_session_meta(data: bytes) -> Value:
+    """What a file's first line about its session says, or {}."""
+    values = (line.value or {} for line in transcript.parse_lines(data))
+    found = next((value for value in values if value.get("type") == "session_meta"), {})
+    return transcript.object_or_empty(found.get("payload"))
+
+
+def _make_strictest_line(data: bytes) -> bytes:
+    """A session that continues another file gets the approval and the sandbox of that file's last turn: so it gets the strictest
+    ones at its end. b"" for any other session. Raises AgentError if it names no model: the client reads no settings without one."""
+    from .. import errors
+
+    about = _read_session_meta(data)
+    if not about.get("history_base"):
+        return b""
+    model = _find_model(data)
+    if not model:
+        raise errors.AgentError("this session of Codex continues another file, and names no model: no session was written")
+    state = {"turn_id": about.get("id"), "cwd": about.get("cwd"), "model": model, **_STRICTEST}
+    line = {"timestamp": about.get("timestamp"), "type": "turn_context", "payload": state}
+    ordinals = [value["ordinal"] for one in transcript.parse_lines(data) if type((value := one.value or {}).get("ordinal")) is int]
+    return transcript.encode_line({**line, "ordinal": max(ordinals) + 1} if ordinals else line)
+
+
+def _find_model(data: bytes) -> str:
+    """The model that a session's last settings name, or ""."""
+    return next(filter(None, map(_model_in_line, transcript.parse_lines_backwards(data))), "")
+
+
+def _model_in_line(line: transcript.TranscriptLine) -> str:
+    """The model that a line with settings names, or ""."""
+    value = line.value or {}
+    payload = transcript.object_or_empty(value.get("payload"))
+    settings = payload if value.get("type") == "turn_context" else transcript.object_or_empty(payload.get("thread_settings"))
+    return transcript.text_or_empty(settings.get("model"))
 
 
 def _parse_lines(data: bytes) -> list[CodexLine]:

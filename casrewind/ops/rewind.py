@@ -325,10 +325,8 @@ def _refuse_rewrite_in_place(context: Context, conversation: Conversation, cut: 
 def _notes_for_user(context: Context, conversation: Conversation) -> tuple[str, ...]:
     notes: list[str] = []
     if conversation.stored:
-        notes.append(
-            f"the transcript {printable(conversation.path)} is gone or was rewritten: taken from the bytes stored with "
-            f"{conversation.stored}"
-        )
+        where = f"the transcript {printable(conversation.path)}"
+        notes.append(f"{where} is gone or was rewritten: taken from the bytes stored with {conversation.stored}")
     process, running = conversations.find_client_process(context, conversation)
     if running and process is not None and client_process.is_alive_or_unknown(process):
         notes.append(f"as far as was seen a turn of {conversation.client.title} is under way: what it still does comes on top")
@@ -476,23 +474,23 @@ def _client_has_session(conversation: Conversation) -> bool:
 def _write_new_session(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
     """Write a session that is not there yet."""
     path = _write_session_file(context, conversation, session, data, path, context.root.path)
-    return _chat_result(conversation, mode, session, path, None)
+    resume = conversation.client.resume_command(session, data, context.homes.home, context.homes.environ)
+    return _chat_result(conversation, mode, session, path, None)._replace(resume=resume)
 
 
 def _write_session_file(context: Context, conversation: Conversation, session: str, data: bytes, path: str, root: str) -> str:
     """Write a session that is not there yet. The door for session files: no setting of an earlier session passes it."""
-    environ = {"HOME": context.homes.home, **context.homes.environ}
-    data = carried(data, conversation.client.carried_lines())
-    return conversation.client.write_fork(conversation.path, session, data, path, root, environ)
+    client, environ = conversation.client, {"HOME": context.homes.home, **context.homes.environ}
+    return client.write_fork(conversation.path, session, carried(data, client.carried_lines()), path, root, environ)
 
 
 def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) -> Chat:
     _refuse_rewrite_in_place(context, conversation, cut)  # the client may have started during the restore of the files
-    now = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    rewound = conversation.client.rewound_in_place(conversation.data, cut)
+    client, now = conversation.client, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    rewound = client.rewound_in_place(conversation.data, cut)
     if conversation.stored or not set(cut.splitlines()).issubset(conversation.data.splitlines()):  # not what the client left there
-        rewound = carried(rewound, conversation.client.carried_lines())
-    backup = session_files.replace_with_backup(conversation.client, conversation.path, rewound, now, conversation.session)
+        rewound = carried(rewound, client.carried_lines())
+    backup = session_files.replace_with_backup(client, conversation.path, rewound, now, conversation.session)
     return _chat_result(conversation, rewinds.IN_PLACE, conversation.session, conversation.path, backup)
 
 

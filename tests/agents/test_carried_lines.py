@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from casrewind import errors
 from casrewind.agents import claude, codex, copilot, droid, gemini, opencode, pi, transcript
 from casrewind.agents.carried_lines import carried
+from support.trees import plant
 
 DATA = Path(__file__).parent / "data"
 CLIENTS = {one.CLIENT.name: one.CLIENT for one in (claude, codex, copilot, droid, gemini, opencode, pi)}
@@ -51,7 +53,8 @@ def recorded(name):
 
 
 def values(data):
-    return [line.value for line in transcript.parse_lines(data)]
+    """The lines that say something: what stays away may leave spaces."""
+    return [line.value for line in transcript.parse_lines(data) if data[line.start : line.end].strip()]
 
 
 def held(value, keys):
@@ -67,7 +70,7 @@ def test_no_line_that_is_a_setting_travels_wherever_it_stands(name):
         for setting in SETTINGS[name]:
             for at in (0, len(lines) // 2, len(lines)):
                 planted = b"".join([*lines[:at], transcript.encode_line(setting), *lines[at:]])
-                assert carried(planted, client.carried_lines()) == plain, setting
+                assert values(carried(planted, client.carried_lines())) == values(plain), setting
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -98,7 +101,11 @@ def test_the_conversation_of_each_recorded_session_is_whole(name):
         said = [value for value in values(data) if client.kind_of_line(value) not in (transcript.BOOKKEEPING, transcript.UNKNOWN)]
         kept = [value for value in values(made) if client.kind_of_line(value) not in (transcript.BOOKKEEPING, transcript.UNKNOWN)]
         assert len(kept) == len(said)
-        assert carried(made, client.carried_lines()) == made, "a fork of a fork"
+        again = carried(made, client.carried_lines())
+        if b'"history_base":{' in data:
+            again = values(again)[:-1]  # one more line with the strictest settings
+            made = values(made)[:-1]
+        assert again == made, "a fork of a fork"
 
 
 ID = {"claude": lambda one: {"uuid": one}, "codex": lambda one: {"payload": {"id": one}}}
@@ -196,4 +203,43 @@ def test_a_line_that_cannot_be_read_here_does_not_travel(name):
     """A client may be able to read it."""
     data = recorded(name)[0]
     planted = b'{"type":"permission-mode","permissionMode":"bypassPermissions","deep":' + DEEP + b"}\n" + data + b'{"cut\n[1]\n'
-    assert carried(planted, CLIENTS[name].carried_lines()) == carried(data, CLIENTS[name].carried_lines())
+    assert values(carried(planted, CLIENTS[name].carried_lines())) == values(carried(data, CLIENTS[name].carried_lines()))
+
+
+def test_what_is_left_of_codex_s_lines_keeps_its_place():
+    """Another file of the session names a position in this one."""
+    for data in recorded("codex"):
+        made = carried(data, codex.CLIENT.carried_lines())
+        assert [len(line) for line in made.splitlines()][: data.count(b"\n")] == [len(line) for line in data.splitlines()]
+        assert len(values(made)) < data.count(b"\n")
+
+
+REVERTED = DATA / "codex" / "reverted.jsonl"
+
+
+def test_a_session_of_codex_that_continues_another_file_has_the_strictest_settings():
+    """Codex takes the approval and the sandbox of the other file's last turn, if this one has none."""
+    data, client = REVERTED.read_bytes(), codex.CLIENT
+    made = values(carried(data, client.carried_lines()))
+    assert [line["payload"]["approval_policy"] for line in made if line["type"] == "turn_context"] == ["untrusted"]
+    assert made[-1]["payload"]["sandbox_policy"] == {"type": "read-only"} and made[-1]["ordinal"] == made[-2]["ordinal"] + 1
+    first = data[: data.index(b"\n") + 1]
+    fork = client.make_fork(data, first, "00000000-0000-4000-8000-000000000000")
+    last = values(carried(fork, client.carried_lines()))[-1]["payload"]
+    assert last["approval_policy"] == "untrusted" and last["model"]
+    with pytest.raises(errors.AgentError, match="names no model"):
+        carried(first, client.carried_lines())
+
+
+def test_the_line_that_opens_such_a_session_has_what_the_person_s_own_settings_say(tmp_path):
+    client, data, plain = codex.CLIENT, REVERTED.read_bytes(), "codex resume s"
+    assert client.resume_command("s", data, str(tmp_path), {}) == plain
+    for config, line in (
+        (b'approval_policy = "on-request"\nsandbox_mode = "read-only"\n', "codex resume -a on-request -s read-only s"),
+        (b'sandbox_mode = "workspace-write"\napproval_policy = { granular = 1 }', "codex resume -s workspace-write s"),
+        (b'approval_policy = "never; rm -rf ~"', plain),
+        (b"not toml", plain),
+    ):
+        plant(tmp_path, {".codex/config.toml": config})
+        assert client.resume_command("s", data, str(tmp_path), {}) == line
+        assert client.resume_command("s", b"", str(tmp_path), {}) == plain, "it continues no other file"

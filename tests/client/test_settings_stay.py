@@ -343,3 +343,21 @@ def test_a_conversation_brings_no_permission_along(sort, tmp_path_factory):
     new = third.allowed()
     assert third.allowed(brought) == new, "import"
     third.client.stop()
+
+
+@real_clients.further("codex")
+def test_a_session_of_codex_that_continues_another_file_may_do_less_and_its_line_says_what_is_missing(tmp_path):
+    """Codex takes the approval of the other file's last turn, which is its own and may do anything."""
+    place = Codex(tmp_path)
+    place.casrewind("save", code=0)
+    session = place.found.say("please note it")
+    with Server(place.client) as server:
+        session = server.ask("thread/fork", threadId=session)["thread"]["id"]
+    place.found.say("and more", session)
+    place.found.say("and again", session)
+    place.tighten()
+    assert place.allowed({"session_id": session})[:2] == ["never", "dangerFullAccess"]
+    made = place.casrewind.json("back", "1", "--both", "--yes", "--session", session)["fork"]
+    assert made["resume"] == f"codex resume -a on-request -s read-only {made['session_id']}"
+    assert place.allowed(made)[:2] == ["untrusted", "readOnly"]
+    place.client.stop()
