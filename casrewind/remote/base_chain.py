@@ -11,10 +11,11 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from ..messages import printable
+from ..messages import printable, shell_quoted
 from ..model import manifest
 from ..model.manifest import FILE
 from ..ops.context import Context
+from ..store.reachability import reference_of_file
 from .chain import ChainReader, open_piece
 from .collect import empty_piece
 from .objects import ObjectInfo
@@ -104,7 +105,7 @@ def _refuse_purged_content(context: Context, remote: Remote, ending: _Ending) ->
     found = sorted(set(_paths_with(context, remote, ending.gone)))
     if not found:
         return
-    shown = " ".join(printable(path) for path in found[:_NAMED])
+    shown = " ".join(map(shell_quoted, found[:_NAMED]))
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     raise BasePurged(
         f"{who} has purged what is still in checkpoints here: {shown}{more}: nothing was pushed",
@@ -113,13 +114,16 @@ def _refuse_purged_content(context: Context, remote: Remote, ending: _Ending) ->
 
 
 def _paths_with(context: Context, remote: Remote, gone: frozenset[bytes]) -> Iterator[bytes]:
-    """The paths of own checkpoints whose content was purged elsewhere."""
+    """The paths of own checkpoints whose content was purged elsewhere. Of a large file, the end of a chain has the chunk list."""
     seen: dict[bytes, bool] = {}
     for tree in {point.tree for point, _ in context.store.checkpoints() if not point.more.machine}:
         for path, entry in manifest.walk(context.store.load_tree, tree):
-            if entry.kind == FILE and entry.digest not in seen:
-                seen[entry.digest] = remote.keys.digest_of_purged(entry.digest) in gone
-            if entry.kind == FILE and seen[entry.digest]:
+            if entry.kind != FILE:
+                continue
+            digest = reference_of_file(entry).digest
+            if digest not in seen:
+                seen[digest] = remote.keys.digest_of_purged(digest) in gone
+            if seen[digest]:
                 yield path
 
 

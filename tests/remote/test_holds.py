@@ -310,6 +310,24 @@ def test_clone_purge_and_push_in_every_order_leave_no_word_or_say_what_to_do(mac
     assert not reader.pull().problems and len(reader.pull_names()) == 2
 
 
+def test_a_large_file_that_was_purged_elsewhere_is_found_by_its_chunks_and_its_name_is_quoted(machine, tmp_path):
+    large = os.urandom(3_000_000)
+    machine.save({"my key": WORD, "large": large, "a": b"a"})
+    machine.push()
+    drill = machine.clone_to(tmp_path / "drill", "drill")
+    drill.save({"mine": b"m"})
+    for path in (b"large", b"my key"):
+        purge_of(machine, path)
+    assert not machine.push().left
+    with pytest.raises(BasePurged) as refused:
+        drill.push()
+    assert refused.value.hint.startswith("casrewind purge large 'my key' removes it here, too")
+    for path in (b"large", b"my key"):
+        purge_of(drill, path)
+    drill.push()
+    assert not words_on(machine.url) and sum(info.size for info in Objects(machine.url).list()) < 1_000_000
+
+
 def test_with_keep_purged_a_first_push_sends_what_was_purged_elsewhere(machine, tmp_path):
     machine.save({"secret": WORD})
     machine.push()
