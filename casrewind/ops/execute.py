@@ -163,17 +163,20 @@ def record_and_close_journal(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, actions: Sequence[Action], outcome: Outcome
 ) -> Restored:
     """Record the actions that were done, then remove the journal."""
-    if outcome.narrowed or len(outcome.done) != len(actions):
+    if outcome.incomplete or len(outcome.done) != len(actions):
         operation = operation._replace(plan=writer.put(packs.PLAN, plans.encode(outcome.done)), current="")
         context.store.add_blobs(writer)
     context.store.record_operation(operation)
     context.store.journals.remove(operation.worktree)
     left = {item.path for item in outcome.kept}
-    done = plans.without(report.actions, left)
-    if outcome.narrowed:
-        done = plans.with_modes(done, {each.path: each.after.mode for each in outcome.done if each.after is not None})
+    if outcome.incomplete:
+        modes = {each.path: each.after.mode for each in outcome.done if each.after is not None}
+        done = plans.without(report.actions, {*left, *({item.path for item in outcome.incomplete} - modes.keys())})
+        done = plans.with_modes(done, modes)
+    else:
+        done = plans.without(report.actions, left)
     return report._replace(
-        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})), dry_run=False,
+        actions=done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.incomplete})), dry_run=False,
         merged=tuple(item for item in report.merged if item.path not in left),
     )  # fmt: skip
 

@@ -23,7 +23,7 @@ from ..store import packs
 from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
-from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_narrowed_modes
+from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_modes_that_took
 from . import save
 from .capture_before_restore import CapturedState, add_present_paths, obstacles_error
 from .context import Context
@@ -47,7 +47,7 @@ def finish_restore(context: Context, *, forward: bool, open_files: bool = False)
             if operation is None:
                 raise errors.NothingToUndo("no restore was interrupted here: there is nothing to continue or abort")
             actions = context.store.plan(operation.plan)
-            actions, narrowed = with_narrowed_modes(DisplacedFiles(context.tree, actions, operation.safety), actions)
+            actions, incomplete = with_modes_that_took(DisplacedFiles(context.tree, actions, operation.safety), actions)
             back = plans.reverse(actions)
             first = Applier(context.tree, actions, context.store.content, operation.safety, context.progress)
             second = Applier(context.tree, back, context.store.content, operation.safety + "r", context.progress)
@@ -82,7 +82,7 @@ def finish_restore(context: Context, *, forward: bool, open_files: bool = False)
                 put_replaced_directories_back(first.displaced, actions)
                 outcome = second.carry_out_plan()
             kept = tuple({**first.displaced.kept, **second.displaced.kept}.values())
-            outcome = outcome._replace(narrowed=(*outcome.narrowed, *narrowed) if forward else outcome.narrowed)
+            outcome = outcome._replace(incomplete=(*outcome.incomplete, *incomplete) if forward else outcome.incomplete)
         except OSError as error:
             raise interruption_error(error) from error
         before = operation.safety if forward else "" if cut is None else cut.point.id
@@ -181,4 +181,4 @@ def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors
 
 def _remove_journal_and_report(context: Context, operation: Operation, report: Restored, outcome: Outcome) -> Restored:
     context.store.journals.remove(operation.worktree)
-    return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.narrowed})))
+    return report._replace(actions=outcome.done, kept=tuple(sorted({*report.kept, *outcome.kept, *outcome.incomplete})))

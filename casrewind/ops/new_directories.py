@@ -55,7 +55,7 @@ class Destination:
         self.is_removed = True
         self.origin_problem = ""
         self.from_worktree = 0
-        self.narrowed: list[tuple[Kept, int]] = []
+        self.incomplete: list[tuple[Kept, int]] = []
         self._new: NewTree | None = None
 
     @property
@@ -83,7 +83,7 @@ class Destination:
         """Close the directory."""
         new, self._new = self._new, None
         if new is not None:
-            self.narrowed = new.narrowed
+            self.incomplete = new.incomplete
             new.close()
 
 

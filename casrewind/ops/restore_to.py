@@ -94,8 +94,8 @@ def materialise(
     if len(written) < len(places):
         raise _not_written_error([place for place in places if place.error is not None], written)
     seconds = time.monotonic() - began
-    modes = {note.path: mode for place in written for note, mode in place.narrowed}
-    kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.narrowed)}
+    modes = {note.path: mode for place in written for note, mode in place.incomplete}
+    kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.incomplete)}
     return Restored(
         "materialise", target.id, "", plans.with_modes(actions, modes) if modes else actions, tuple(sorted(kept)), 0, dry_run=False,
         written=tuple(

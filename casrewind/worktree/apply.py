@@ -21,7 +21,7 @@ from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, batches, forbids_owner_to_change_contents, phases
 from . import safe_rename, sparse
-from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, name_path_in_errors
+from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, mode_in_words, name_path_in_errors, time_in_words
 from .places_kept_by_restore import ProtectedPlaces
 from .reader import Worktree
 
@@ -37,16 +37,16 @@ Report = Callable[[str, int, int], None]
 
 
 class Outcome(NamedTuple):
-    """The completed actions, with the modes that were set, and the paths left alone with reasons. `narrowed`: files
-    that were restored, but that fewer people may use than planned."""
+    """The completed actions, with the modes that were set, and the paths left alone with reasons. `incomplete`: what was
+    restored, but with another mode, time, owner or attribute than planned."""
 
     done: Actions
     kept: tuple[Kept, ...]
-    narrowed: tuple[Kept, ...] = ()
+    incomplete: tuple[Kept, ...] = ()
 
 
 class _NewFile(NamedTuple):
-    """New content under a temporary name: its inode, its final mode, and why that is narrower than planned, or ""."""
+    """New content under a temporary name: its inode, its final mode, and what of it did not take, or ""."""
 
     ino: int
     mode: int
@@ -69,7 +69,7 @@ class Applier:
         self._waiting: list[Action] = []  # contents that wait for a directory at their path to become empty
         self._shared: list[Action] = []  # hard-linked files: a copy gets the new mode, other names keep theirs
         self._drafts: dict[bytes, _NewFile] = {}  # by path, until they get their modes
-        self._narrowed: dict[bytes, _NewFile] = {}
+        self._incomplete: dict[bytes, tuple[int, str]] = {}  # the mode that a path has, and what did not take
         self._ticks = 0
 
     def carry_out_plan(self) -> Outcome:
@@ -98,12 +98,21 @@ class Applier:
         self._for_each_with_reachable_parent(self._set_final_directory_mode, order.dir_modes)
         fsio.sync_tree(self.displaced.tree.fd)
         kept = self.displaced.kept
-        narrowed = {path: draft for path, draft in self._narrowed.items() if path not in kept}
+        incomplete = {path: found for path, found in self._incomplete.items() if path not in kept}
         done = plans.without(self._actions, kept)
-        if narrowed:
-            done = plans.with_modes(done, {path: draft.mode for path, draft in narrowed.items()})
-        named = sorted(Kept(path, draft.why, benign=False) for path, draft in narrowed.items())
+        if incomplete:
+            done = plans.with_modes(done, {path: mode for path, (mode, _) in incomplete.items()})
+            same = {action.path for action in done if action.before is not None and same_for_restore(action.before, action.after)}
+            done = plans.without(done, same)
+        named = sorted(Kept(path, why, benign=False) for path, (_, why) in incomplete.items())
         return Outcome(done, tuple(sorted(kept.values())), tuple(named))
+
+    def _note_mode(self, action: Action, wanted: int, mode: int | None, more: str = "") -> None:
+        """Record which mode a path has that was given another one, and what else of it did not take. None: something else is there."""
+        if mode is None:
+            self.displaced.record_kept(action)
+        elif why := "; ".join(filter(None, (mode_in_words(wanted, mode), more))):
+            self._incomplete[action.path] = (mode, why)
 
     def _for_each_with_reachable_parent(self, work: Callable[[Action], None], actions: Iterable[Action]) -> None:
         """Run `work` for each action. Leaves an action alone if its parent is gone or is a link now."""
@@ -197,7 +206,8 @@ class Applier:
             if not stat.S_ISDIR(mode):
                 self.displaced.record_kept(action)
             elif (mode ^ action.after.mode) & PERMISSIONS:
-                _chmod_directory(name, fd, action.after.mode & PERMISSIONS)
+                wanted = action.after.mode & PERMISSIONS
+                self._note_mode(action, wanted, _chmod_directory(name, fd, wanted))
 
     # -- files and links
 
@@ -260,7 +270,9 @@ class Applier:
                 _copy_file_bytes(out, action.source.rpartition(b"/")[2], fd)
             os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
             mode, why = self.displaced.set_owner_group_and_acl(out, fd, displaced, entry.mode & PERMISSIONS)
-            self._drafts[action.path] = _NewFile(os.fstat(out).st_ino, mode, why)
+            status = os.fstat(out)
+            why = "; ".join(filter(None, (why, time_in_words(entry.mtime_ns, status))))
+            self._drafts[action.path] = _NewFile(status.st_ino, mode, why)
         except BaseException:
             with suppress(OSError):
                 os.unlink(draft, dir_fd=fd)
@@ -275,11 +287,10 @@ class Applier:
         with self.displaced.open_parent(action.source) as (fd, source):
             if action.after.kind != LINK:
                 made = self._drafts.pop(action.path)
-                if not _chmod_file_of_inode(draft, fd, made.mode, made.ino):
-                    self.displaced.record_kept(action)
+                mode = _chmod_file_of_inode(draft, fd, made.mode, made.ino)
+                self._note_mode(action, made.mode, mode, made.why)
+                if mode is None:
                     return
-                if made.why:
-                    self._narrowed[action.path] = made
             present = self.displaced.hash_entry_in(fd, source)
             if present is None:
                 self._rename_draft_if_name_is_free(fd, draft, action)
@@ -345,10 +356,12 @@ class Applier:
             if not (same_for_restore(present, action.before) or same_for_restore(present, action.after)):
                 self.displaced.record_kept(action)
                 return
-            is_wrong = action.after.kind not in (LINK, DIR) and (present.mode ^ action.after.mode) & PERMISSIONS
-            if is_wrong and not _chmod_file_of_inode(name, fd, action.after.mode & PERMISSIONS, found.stamp.ino):
-                self.displaced.record_kept(action)
-                return
+            wanted = action.after.mode & PERMISSIONS
+            if action.after.kind not in (LINK, DIR) and present.mode & PERMISSIONS != wanted:
+                mode = _chmod_file_of_inode(name, fd, wanted, found.stamp.ino)
+                self._note_mode(action, wanted, mode)
+                if mode is None:
+                    return
             if action.source != action.path:
                 respelled = action.path.rpartition(b"/")[2]
                 if not safe_rename.is_free_or_same(fd, name, respelled):
@@ -388,19 +401,21 @@ def _copy_file_bytes(fd: int, name: bytes, directory: int) -> None:
         sparse.write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
 
 
-def _chmod_file_of_inode(name: bytes, directory: int, mode: int, ino: int) -> bool:
+def _chmod_file_of_inode(name: bytes, directory: int, mode: int, ino: int) -> int | None:
     """chmod of the file with this inode, even an unreadable one; links are not followed. Clears set-id and sticky bits.
-    False if another file has the name: its mode must not become wider."""
+    Returns the mode that it has then; None if another file has the name: its mode must not become wider."""
     return _chmod_unless_replaced(name, directory, mode, 0, ino)
 
 
-def _chmod_directory(name: bytes, directory: int, mode: int) -> None:
-    """chmod of a directory. Keeps set-id and sticky bits: the sticky bit protects files from other users."""
-    _chmod_unless_replaced(name, directory, mode, _SPECIAL)
+def _chmod_directory(name: bytes, directory: int, mode: int) -> int | None:
+    """chmod of a directory. Keeps set-id and sticky bits: the sticky bit protects files from other users. Returns as
+    `_chmod_file_of_inode`."""
+    return _chmod_unless_replaced(name, directory, mode, _SPECIAL)
 
 
-def _chmod_unless_replaced(name: bytes, directory: int, mode: int, keep: int, ino: int | None = None) -> bool:
-    """chmod of the directory, or of the file with the inode `ino`, at a name. False if something else is there."""
+def _chmod_unless_replaced(name: bytes, directory: int, mode: int, keep: int, ino: int | None = None) -> int | None:
+    """chmod of the directory, or of the file with the inode `ino`, at a name. Returns the permission bits that it has then; None if
+    something else is there."""
     fd, where = -1, b""
     try:
         fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
@@ -411,13 +426,14 @@ def _chmod_unless_replaced(name: bytes, directory: int, mode: int, keep: int, in
     try:
         status = os.stat(name, dir_fd=directory, follow_symlinks=False) if fd < 0 else os.fstat(fd)
         if not stat.S_ISDIR(status.st_mode) if ino is None else status.st_ino != ino:
-            return False
+            return None
         mode |= status.st_mode & keep
         if fd < 0:
             os.chmod(name, mode, dir_fd=directory, follow_symlinks=False)
         else:
             os.chmod(where or fd, mode)
-        return True
+        status = os.stat(name, dir_fd=directory, follow_symlinks=False) if fd < 0 else os.fstat(fd)
+        return status.st_mode & PERMISSIONS
     finally:
         if fd >= 0:
             os.close(fd)

@@ -1,10 +1,11 @@
 """The worktree during a restore: the current location of each path, its content, the displaced files, and who may use
 what takes their place.
 
-Two dangers are prevented here. Removing a file that only resembles the safety checkpoint's content: every displaced
-file is hashed once more before its removal. If it differs, it is put back, or kept under a visible name. And handing a
+Three dangers are prevented here. Removing a file that only resembles the safety checkpoint's content: every displaced
+file is hashed once more before its removal. If it differs, it is put back, or kept under a visible name. Handing a
 private file to another user, who put his own file or directory in its place: only a file of this user, or of the owner
-of the root directory, tells who may use its path.
+of the root directory, tells who may use its path. And a file that a mount shows to everybody, while its restore said that
+it is private: some mounts answer that a mode, an owner or an attribute is set, and keep their own. So each is read back.
 """
 
 import errno
@@ -15,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from .. import errors, fsio
-from ..messages import is_process_limit
+from ..messages import is_process_limit, printable
 from ..model import paths
 from ..model import stamp as stamps
 from ..model.manifest import DIR, TEMPORARY_PREFIX, Entry, same_for_restore
@@ -25,6 +26,10 @@ from .reader import CapturedFile, HashSink, NotCapturable, Worktree, capture_in_
 
 CHANGED = "changed while the restore ran"
 STRANGERS = "another user's file was in its place: restored for you alone, with mode {:04o}"
+_NO_OWNER = "its owner cannot be set"
+"""Said to root alone: nobody else can give a file away."""
+_TIME_STEP_NS = 2 * 10**9
+"""The coarsest times that a usual file system has: those of FAT."""
 MOVED_ASIDE = b"o"
 """Suffix of temporary names for the user's files; our own content never has it."""
 
@@ -38,6 +43,16 @@ _ACL_ENTRY = struct.Struct("<HHI")  # tag, permissions, id; the entries follow a
 _OWNER, _GROUP, _MASK, _OTHER = 0x01, 0x04, 0x10, 0x20  # tags
 _NO_ACL = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)
 _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+
+
+def mode_in_words(wanted: int, mode: int) -> str:
+    """That a file has another mode than it was given; "" if it has that."""
+    return f"its mode {wanted:04o} cannot be set here: it has {mode:04o}" if mode != wanted else ""
+
+
+def time_in_words(wanted_ns: int, status: os.stat_result) -> str:
+    """That a file has another mtime than it was given; "" if it has that."""
+    return "its time cannot be set here" if abs(status.st_mtime_ns - wanted_ns) > _TIME_STEP_NS else ""
 
 
 @contextmanager
@@ -165,9 +180,9 @@ class DisplacedFiles:
 
     def set_owner_group_and_acl(self, draft: int, parent: int, name: bytes | None, mode: int) -> tuple[int, str]:
         """Give a new file, open and still 0600, the owner, group, ACL and user attributes of the file `name` in the open
-        directory `parent`; without a name, those of a new file. Returns (its final mode, why fewer people may use it
-        than `mode` says, or "")."""
-        source = -1
+        directory `parent`; without a name, those of a new file. Returns (its final mode, what did not take and why fewer
+        people may use it than `mode` says, or "")."""
+        source, lost = -1, list[str]()
         if name is not None:
             try:
                 source = os.open(name, fsio.READ_FLAGS, dir_fd=parent)
@@ -179,13 +194,15 @@ class DisplacedFiles:
                 return self._make_private(draft, mode)
         try:
             if source < 0:
-                has_group, acl = self._set_owner_and_group(draft, os.fstat(parent)), b""
+                (has_owner, has_group), acl = self._set_owner_and_group(draft, os.fstat(parent)), b""
             else:
                 there = os.fstat(source)
                 if not stat.S_ISREG(there.st_mode) or not self._is_of_user_or_owner_of_root(there):
                     return self._make_private(draft, mode)
-                has_group = _chown_as_far_as_allowed(draft, there.st_uid, there.st_gid)
-                acl = _copy_user_attributes_and_read_acl(source, draft)
+                has_owner, has_group = _chown_as_far_as_allowed(draft, there.st_uid, there.st_gid)
+                lost += _copy_user_attributes(source, draft)
+                acl = _read_acl_or_remove_inherited(source, draft)
+            lost += [_NO_OWNER] * (self._me == 0 and not has_owner)
             group, others, why = _group_permissions_in(acl) if acl else mode >> 3 & stat.S_IRWXO, mode & stat.S_IRWXO, ""
             if not has_group and group != others:
                 # members of the new group were among the others, and members of the old one are now
@@ -194,7 +211,7 @@ class DisplacedFiles:
                 mode = mode if acl else mode & ~stat.S_IRWXG | group << 3
                 why = "its group cannot be set: its group and others may do only what both might"
             if acl:
-                os.setxattr(draft, _ACL, _acl_masked_until_final_mode(acl, group))
+                _set_acl(draft, _acl_masked_until_final_mode(acl, group))
         except OSError as error:
             if is_process_limit(error):
                 raise
@@ -202,7 +219,7 @@ class DisplacedFiles:
         finally:
             if source >= 0:
                 os.close(source)
-        return mode, why
+        return mode, "; ".join([why, *lost] if why else lost)
 
     def make_directory_with_owner(self, fd: int, name: bytes) -> None:
         """Make a directory, mode 0700, in an open directory. Root makes it for the owner of the root directory."""
@@ -255,9 +272,9 @@ class DisplacedFiles:
         """True if a set-gid directory decides the group. Another user's may name no group but the root directory's."""
         return bool(above.st_mode & stat.S_ISGID) and (self._is_of_user_or_owner_of_root(above) or above.st_gid == self._top.st_gid)
 
-    def _set_owner_and_group(self, fd: int, above: os.stat_result) -> bool:
+    def _set_owner_and_group(self, fd: int, above: os.stat_result) -> tuple[bool, bool]:
         """Give a new file or directory its owner and group. `above`: its directory's status; another user's directory
-        decides nothing. False if its group cannot be set."""
+        decides nothing. Returns whether it has (its owner, its group) now."""
         if not self._is_of_user_or_owner_of_root(above):
             _remove_inherited_acl(fd)
         group = -1
@@ -288,37 +305,57 @@ def _hashed_file_in(fd: int, name: bytes) -> CapturedFile | None:
         return _UNREADABLE
 
 
-def _chown_as_far_as_allowed(fd: int, owner: int, group: int) -> bool:
-    """Change owner and group of an open file as far as allowed; -1 keeps one. False if the group cannot be set."""
+def _chown_as_far_as_allowed(fd: int, owner: int, group: int) -> tuple[bool, bool]:
+    """Change owner and group of an open file as far as allowed; -1 keeps one. Returns whether it has (the owner, the group) now."""
     here = os.fstat(fd)
-    if owner in (-1, here.st_uid) and group in (-1, here.st_gid):
-        return True
-    for new in (owner, -1):  # only root may give a file away; its owner may change its group
-        with suppress(OSError):
-            os.fchown(fd, new, group)
-            return True
-    return group in (-1, here.st_gid)
-
-
-def _copy_user_attributes_and_read_acl(source: int, draft: int) -> bytes:
-    """Copy the user attributes of an open file where that is possible. Returns its ACL, as the system encodes it, or
-    b"": then the draft has none either. Raises OSError."""
-    if not hasattr(os, "listxattr"):
-        return b""
-    try:
-        names = os.listxattr(source)
-    except OSError as error:
-        if error.errno not in _NO_ACL:
-            raise
-        return b""
-    for name in names:
-        if name.startswith("user."):
+    if owner not in (-1, here.st_uid) or group not in (-1, here.st_gid):
+        for new in (owner, -1):  # only root may give a file away; its owner may change its group
             with suppress(OSError):
-                os.setxattr(draft, name, os.getxattr(source, name))
-    if _ACL in names:
+                os.fchown(fd, new, group)
+                break
+        here = os.fstat(fd)
+    return owner in (-1, here.st_uid), group in (-1, here.st_gid)
+
+
+def _copy_user_attributes(source: int, draft: int) -> list[str]:
+    """Copy the user attributes of an open file. Returns what to say of those that the draft has not. Raises OSError."""
+    lost = []
+    for name in _attribute_names(source):
+        if name.startswith("user."):
+            value = os.getxattr(source, name)
+            with suppress(OSError):
+                os.setxattr(draft, name, value)
+                if os.getxattr(draft, name) == value:
+                    continue
+            lost.append(f"its attribute {printable(name)} cannot be set")
+    return lost
+
+
+def _read_acl_or_remove_inherited(source: int, draft: int) -> bytes:
+    """The ACL of an open file, as the system encodes it, or b"": then the draft has none either. Raises OSError."""
+    if _ACL in _attribute_names(source):
         return os.getxattr(source, _ACL)
     _remove_inherited_acl(draft)
     return b""
+
+
+def _attribute_names(fd: int) -> list[str]:
+    """The names of an open file's attributes; none where the system or the mount has no attributes. Raises OSError."""
+    if not hasattr(os, "listxattr"):
+        return []
+    try:
+        return os.listxattr(fd)
+    except OSError as error:
+        if error.errno not in _NO_ACL:
+            raise
+        return []
+
+
+def _set_acl(fd: int, acl: bytes) -> None:
+    """Set the ACL of an open file. Raises OSError, also if it has none then."""
+    os.setxattr(fd, _ACL, acl)
+    if _ACL not in _attribute_names(fd):
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 
 
 def _group_permissions_in(acl: bytes) -> int:

@@ -16,7 +16,7 @@ from ..model import plan as plans
 from ..model.manifest import PERMISSIONS
 from ..model.plan import Kept
 from . import origin_id, sparse
-from .displaced import DisplacedFiles, name_path_in_errors
+from .displaced import DisplacedFiles, mode_in_words, name_path_in_errors, time_in_words
 from .reader import Worktree
 
 _CLONE = 0x40049409
@@ -40,8 +40,8 @@ class NewTree:
             raise error.__cause__ if isinstance(error.__cause__, OSError) else error from None
         self.shares_blocks: bool | None = None
         """Whether a copy of the worktree's files can share their blocks; None: not tried yet."""
-        self.narrowed: list[tuple[Kept, int]] = []
-        """Files that fewer people may use than planned, and their modes."""
+        self.incomplete: list[tuple[Kept, int]] = []
+        """What has another mode, time or owner than planned, and the mode that it has."""
         self._access = DisplacedFiles(self.tree, plans.sort_and_pack(()), "new")
         self._makes_for_another = self._access.is_root_in_project_of_another
         self._made = bytearray()  # paths, each with a zero byte behind it
@@ -77,7 +77,7 @@ class NewTree:
             self._enter_directory(parent)
         mode = self._modes.get(parent, 0)
         if mode & stat.S_IRWXU == stat.S_IRWXU:
-            self._set_mode(self._parent_fd, mode)
+            self._set_mode(parent, self._parent_fd, mode)
             del self._modes[parent]
         return name
 
@@ -146,8 +146,7 @@ class NewTree:
             raise
         if content and (written := os.write(out, content)) < len(content):
             fsio.write_all(out, content[written:])
-        os.fchmod(out, mode & PERMISSIONS)
-        os.utime(out, ns=(mtime_ns, mtime_ns))
+        self._set_mode_and_time(path, mode & PERMISSIONS, mtime_ns)
         self._out = -1
         os.close(out)
 
@@ -169,14 +168,24 @@ class NewTree:
         """Give the file its time and mode, and close it. Raises OSError."""
         if self._is_hole:
             sparse.set_length_after_hole(self._out)
-        mode &= PERMISSIONS
+        mode, why = mode & PERMISSIONS, ""
         if self._makes_for_another:
             mode, why = self._access.set_owner_group_and_acl(self._out, self._parent_fd, None, mode)
-            if why:
-                self.narrowed.append((Kept(path, why, benign=False), mode))
+        self._set_mode_and_time(path, mode, mtime_ns, why)
+        self._close_unfinished_file()
+
+    def _set_mode_and_time(self, path: bytes, mode: int, mtime_ns: int, why: str = "") -> None:
+        """Give the file its mode and time. `why`: what else of it did not take."""
         os.fchmod(self._out, mode)
         os.utime(self._out, ns=(mtime_ns, mtime_ns))
-        self._close_unfinished_file()
+        status = os.fstat(self._out)
+        has = status.st_mode & PERMISSIONS
+        if has != mode or status.st_mtime_ns != mtime_ns or why:
+            self._note_if_incomplete(path, has, why, mode_in_words(mode, has), time_in_words(mtime_ns, status))
+
+    def _note_if_incomplete(self, path: bytes, mode: int, *words: str) -> None:
+        if why := "; ".join(filter(None, words)):
+            self.incomplete.append((Kept(path, why, benign=False), mode))
 
     def set_last_directory_modes(self) -> None:
         """Set the modes of the last directories. Raises OSError."""
@@ -236,8 +245,11 @@ class NewTree:
     def _chmod(self, path: bytes, mode: int) -> None:
         name = self._enter_parent(path)
         with fsio.closing(os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._parent_fd)) as fd:
-            self._set_mode(fd, mode)
+            self._set_mode(path, fd, mode)
 
-    def _set_mode(self, fd: int, mode: int) -> None:
+    def _set_mode(self, path: bytes, fd: int, mode: int) -> None:
         """chmod of an open directory. Keeps set-id and sticky bits."""
-        os.fchmod(fd, mode & PERMISSIONS | os.fstat(fd).st_mode & _SPECIAL)
+        mode &= PERMISSIONS
+        os.fchmod(fd, mode | os.fstat(fd).st_mode & _SPECIAL)
+        has = os.fstat(fd).st_mode & PERMISSIONS
+        self._note_if_incomplete(path, has, mode_in_words(mode, has))

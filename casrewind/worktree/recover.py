@@ -17,9 +17,9 @@ from .displaced import MOVED_ASIDE, STRANGERS, DisplacedFiles, name_path_in_erro
 _DRAFT_MODE = stat.S_IRUSR | stat.S_IWUSR
 
 
-def with_narrowed_modes(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
-    """The actions of an interrupted plan with the modes of those new files that have narrower ones, and the files that
-    fewer people may use than planned (see DisplacedFiles.set_owner_group_and_acl). Raises OSError."""
+def with_modes_that_took(displaced: DisplacedFiles, actions: Actions) -> tuple[Actions, list[Kept]]:
+    """The actions of an interrupted plan with the modes that its new files have, and the files that have others than planned: fewer people
+    may use them (see DisplacedFiles.set_owner_group_and_acl), or the mount keeps its own. Raises OSError."""
     modes: dict[bytes, int] = {}
     named: list[Kept] = []
     for action in actions:
@@ -27,15 +27,13 @@ def with_narrowed_modes(displaced: DisplacedFiles, actions: Actions) -> tuple[Ac
         if after is None or after.kind != FILE or not content_differs(action):
             continue
         status = displaced.status_if_regular_file(action.path)
-        if status is None or status.st_mode & PERMISSIONS & ~after.mode:
+        if status is None:
             continue
-        mode = status.st_mode & PERMISSIONS
+        mode, wanted = status.st_mode & PERMISSIONS, after.mode & PERMISSIONS
         strangers = displaced.still_holds_file_of_another_user(action)
-        if (strangers or mode != after.mode & PERMISSIONS) and same_for_restore(
-            displaced.hash_entry(action.path), after._replace(mode=mode)
-        ):
-            why = STRANGERS if strangers else "restored with mode {:04o}, which allows less than the checkpoint's"
-            named.append(Kept(action.path, why.format(mode), benign=False))
+        if (strangers or mode != wanted) and same_for_restore(displaced.hash_entry(action.path), after._replace(mode=mode)):
+            why = STRANGERS.format(mode) if strangers else f"restored with mode {mode:04o} instead of {wanted:04o}"
+            named.append(Kept(action.path, why, benign=False))
             modes[action.path] = mode
     return (plans.with_modes(actions, modes) if modes else actions), named
 
