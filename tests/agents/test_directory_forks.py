@@ -84,7 +84,7 @@ def test_what_the_model_is_told_stays_and_where_it_runs_is_the_directory(agent, 
     old = session.read()
     fork = casrewind.json("restore", "@1", "--to", str(tmp_path / "try1"), "--both")["written"][0]["fork"]
     known = [json.loads(line) for line in old.splitlines()]
-    lines = [json.loads(line) for line in Path(fork["path"]).read_bytes().splitlines()]
+    lines = [json.loads(line) for line in Path(fork["path"]).read_bytes().splitlines() if line.strip()]
     places = {line["cwd"] for line in lines if "cwd" in line}
     assert places == ({str(tmp_path / "try1") + ("/sub" if agent == "claude" else "")} if agent in NAMED else set())
     for line in lines:

@@ -1,5 +1,6 @@
 """Sessions on disk and in memory: found by looking, written whole or not at all, alive or not."""
 
+import json
 import os
 import subprocess
 import sys
@@ -77,7 +78,7 @@ def test_droid_s_settings_go_with_the_fork(tmp_path):
     (tmp_path / "old.jsonl").write_bytes(transcripts.droid())
     (tmp_path / "old.settings.json").write_bytes(b'{"model": "x"}')
     write_fork(droid, str(tmp_path / "old.jsonl"), ID, b"{}\n")
-    assert (tmp_path / f"{ID}.settings.json").read_bytes() == b'{"model": "x"}'
+    assert json.loads((tmp_path / f"{ID}.settings.json").read_bytes()) == {"model": "x"}
     write_fork(droid, str(tmp_path / "gone.jsonl"), "other", b"{}\n")
     assert not (tmp_path / "other.settings.json").exists()
 
