@@ -139,8 +139,8 @@ def test_no_answer_takes_the_memory_of_a_command(tmp_path, machine, server, swit
 
 
 @pytest.mark.parametrize("words, lists", [
-    (("pull",), "chains"), (("remote", "verify"), "pieces"),
-    pytest.param(("pull",), "pieces", marks=pytest.mark.long), pytest.param(("remote", "verify"), "chains", marks=pytest.mark.long),
+    (("remote", "verify"), "pieces"), pytest.param(("remote", "verify"), "chains", marks=pytest.mark.long),
+    pytest.param(("pull",), "chains", marks=pytest.mark.long), pytest.param(("pull",), "pieces", marks=pytest.mark.long),
     pytest.param(("remote", "gc", "-y"), "chains", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_no_list_takes_the_memory_of_a_command(machine, server, words, lists):
