@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors
+from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.remote import probe
 from casrewind.remote.base_chain import BasePurged
@@ -341,6 +342,8 @@ def test_no_object_has_a_name_a_prompt_or_a_content(machine):
         for word in words:
             for form in names_and_contents(word):
                 assert form not in data and form not in name.encode(), (name, word)
+        for known in (b"PrivateContent " * 5000, b"y"):  # who knows a file cannot look for its digest
+            assert digests.of(known) not in data and digests.of(known).hex() not in name
 
 
 def test_a_damaged_piece_stops_only_its_chain_and_is_named(machine, other, tmp_path):
