@@ -33,8 +33,6 @@ _GROWTH = 2
 a few times only, and a chain has few roll-ups."""
 _TRIES = 3
 """Numbers at which the end of a chain is tried, if strangers have them."""
-_AT_ONCE = 32
-"""Pieces that are opened before they are needed."""
 
 
 class _OpenPiece(NamedTuple):
@@ -81,7 +79,7 @@ def roll_up(remote: Remote) -> list[str]:
         return [f"nothing was put together: {newer.problem}"]
     left = [piece for piece in listed if piece not in reader.strangers]
     _empty_what_was_replaced(remote, left, pieces)
-    for run in _find_runs_to_join(remote, pieces):
+    for run in _find_runs_to_join(reader, pieces):
         try:
             mac = _put_together(remote, chain, run)
         except PieceDamaged as error:
@@ -110,7 +108,7 @@ def count_new_pieces(remote: Remote) -> int:
     return next((number for number, piece in enumerate(reversed(pieces)) if piece.first < piece.last), len(pieces))
 
 
-def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[list[_OpenPiece]]:
+def _find_runs_to_join(reader: ChainReader, pieces: Sequence[PieceInfo]) -> Iterator[list[_OpenPiece]]:
     """Yield neighbours that become one: the pieces behind the last roll-up, and the roll-ups before them that are not much longer."""
     start = 1 + max((at for at, piece in enumerate(pieces) if piece.first < piece.last), default=-1)
     size = sum(piece.size for piece in pieces[start:])
@@ -118,7 +116,12 @@ def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[
         start -= 1
         size += pieces[start].size
     run: list[_OpenPiece] = []
-    for one in _open_pieces_in_threads(remote, pieces[start:]):
+    for at, info in enumerate(pieces[start:], start):
+        reader.open_ahead(pieces[at : at + 32] if at % 32 == start % 32 else ())  # those that it did not keep
+        try:
+            one = _OpenPiece(info, reader.open_reader(info))
+        except PieceDamaged:
+            one = None
         if run and (
             one is None
             or one.reader.table.before != run[-1].reader.mac_at_end
@@ -131,21 +134,6 @@ def _find_runs_to_join(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[
             run.append(one)
     if len(run) > 1:
         yield run
-
-
-def _open_pieces_in_threads(remote: Remote, pieces: Sequence[PieceInfo]) -> Iterator[_OpenPiece | None]:
-    """Yield these pieces with their readers; None for one that cannot be read, or is the end of a chain."""
-
-    def opened(info: PieceInfo) -> _OpenPiece | None:
-        try:
-            found = open_piece(remote.objects, remote.keys, info.name, info.size)
-        except PieceDamaged:
-            return None
-        return None if found.is_replaced or found.is_end else _OpenPiece(info, found)
-
-    with ThreadPoolExecutor(8) as threads:
-        for start in range(0, len(pieces), _AT_ONCE):
-            yield from threads.map(opened, pieces[start : start + _AT_ONCE])
 
 
 def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> bytes:
