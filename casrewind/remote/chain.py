@@ -19,7 +19,7 @@ from .allowance import Allowance
 from .arriving import KINDS
 from .objects import ObjectGone
 from .piece import CONTAINER, CONTENT, FIRST, PieceReader
-from .piece_errors import PieceDamaged, PieceForeign, PieceGone
+from .piece_errors import PieceDamaged, PieceForeign, PieceGone, PieceMissing
 from .piece_names import LAST_NUMBER, PieceInfo, all_pieces_of, holds_of, piece_name, without_replaced
 from .remote_config import ObjectStore
 
@@ -208,7 +208,7 @@ class ChainReader:
             return None
         here = [one for one in own if one.first <= number] or ([] if self._loose else own)
         if here:
-            piece = min(here, key=lambda one: (isinstance(self.damaged[one], PieceGone), one.first, -one.last))
+            piece = min(here, key=lambda one: (isinstance(self.damaged[one], PieceGone | PieceMissing), one.first, -one.last))
             rest = sum(one.first > piece.last for one in (*self._loose, *own))
             return Hole(damage_in_words(piece, machine, self.damaged[piece]), rest, piece)
         first = self._loose[0]
@@ -251,13 +251,16 @@ class ChainReader:
         return found
 
     def list_again(self) -> bool:
-        """If a piece could not be read, list the chain again. Returns True if it has other pieces now: then nothing of it was read."""
+        """If a piece could not be read, list the chain again. Returns True if it has other pieces now: then nothing of it was read. If it
+        has not, what is gone was not replaced: then it is missing, and `hole` says so."""
         if not (self.damaged or self._loose) or not self._lists or not self._chain:
             return False
         self._lists -= 1
         listed = all_pieces_of(self._objects.list(self._chain)).get(self._chain, [])
         before = {(one.name, one.size) for one in (*self._listed, *self.strangers)}
         if not listed or {(one.name, one.size) for one in listed} <= before:
+            gone = [piece for piece, error in self.damaged.items() if isinstance(error, PieceGone)]
+            self.damaged.update((piece, PieceMissing(self.damaged[piece].problem)) for piece in gone)
             return False
         self.forget_all_read()
         self.damaged.clear()

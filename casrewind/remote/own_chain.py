@@ -5,23 +5,26 @@ bucket, or a server that looks and then puts let a copied machine put another pi
 piece meets none of that. So each push of a person looks, and one by itself after a day or 64 pieces.
 
 A look reads the end of the newest piece at the last look, and of each one since: each has to name the one before it, and the last one
-has to be what was put. Of older pieces it believes the names in the list. `remote verify` reads them all.
+has to be what was put. Older pieces are not read, as long as the list says the same of them as then: names, sizes, the server's tags.
+Of a chain that the own one rests on, it asks the list whether a number is missing below the highest that is there, or that was read.
 """
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..messages import store_errors
+from ..model import digest as digests
 from .chain import ChainReader, missing_in_words
 from .objects import ObjectGone
-from .piece import FIRST, PieceReader
-from .piece_names import PieceInfo, all_pieces_of, without_replaced
+from .piece import FIRST, MOST_EMPTY, PieceReader
+from .piece_names import PieceInfo, all_pieces_of, holds_of, without_replaced
 from .remote_config import HEAD, Remote
 from .seal import HEAD_NAME
-from .sync_state import SyncState
+from .strangers import row_of
+from .sync_state import ReadChain, SyncState
 
 MOST_PIECES = 64
 """Pieces after which a push by itself looks."""
@@ -31,11 +34,13 @@ ANEW = "casrewind push --anew sends everything again"
 
 class Look(NamedTuple):
     """The result of a look: what is gone or changed, in words, "" for nothing; the end of the chain if somebody else has ended it: then
-    it has nothing, and that is no damage; the number and the MAC of the piece before the newest one; and the number of its requests."""
+    it has nothing, and that is no damage; the number and the MAC of the piece before the newest one; what the list says of the pieces up to
+    that one; and the number of its requests."""
 
     problem: str = ""
     end_piece: PieceReader | None = None
     before: tuple[int, bytes] = 0, FIRST
+    tag: bytes = b""
     requests: int = 0
 
 
@@ -56,12 +61,14 @@ def look(remote: Remote) -> Look:
         head = f"its object {HEAD_NAME} is gone"
     found = Look()
     if state.chain and state.next > 1:
-        listed = all_pieces_of(objects.list(state.chain)).get(state.chain, [])
-        found = _follow_own_pieces(remote, remote.files.strangers.without(listed))
+        listed = objects.list(state.chain)
+        found = _follow_own_pieces(remote, remote.files.strangers.without(all_pieces_of(listed).get(state.chain, [])))
+        if not found.problem and found.end_piece is None:
+            found = found._replace(problem=_missing_of_bases(remote, holds_of(listed).get(state.chain, ())))
     problem = "; ".join(filter(None, (head, found.problem)))
     if not problem and found.end_piece is None:
         number, mac = found.before
-        remote.files.save(state._replace(looked_last=number, looked_mac=mac, looked_ns=time.time_ns()))
+        remote.files.save(state._replace(looked_last=number, looked_mac=mac, looked_tag=found.tag, looked_ns=time.time_ns()))
     return found._replace(problem=problem, requests=sum(objects.requests.values()) - before)
 
 
@@ -86,10 +93,10 @@ def _own_head(remote: Remote) -> bytes:
 
 
 def _follow_own_pieces(remote: Remote, pieces: Sequence[PieceInfo]) -> Look:
-    """Follow the own pieces from the last look on; from the first one if the names have a gap."""
+    """Follow the own pieces from the last look on; from the first one if the list says something else of those before."""
     state, last = remote.files.state, remote.files.state.next - 1
     reader = ChainReader(remote.objects, remote.keys, pieces)
-    start = (state.looked_last, state.looked_mac) if _are_all_named(pieces, state.looked_last) else (0, FIRST)
+    start = (state.looked_last, state.looked_mac) if _tag_of(pieces, state.looked_last) == state.looked_tag else (0, FIRST)
     machine = f"{remote.config.machine} (this machine)"
     while True:
         newest, end, before = reader.open_newest(), start, start
@@ -100,21 +107,32 @@ def _follow_own_pieces(remote: Remote, pieces: Sequence[PieceInfo]) -> Look:
                 break
             end, before = (piece.last, opened.mac_at_end), end
         if end[0] > last or end == (last, state.mac):
-            return Look(before=before)
+            return Look(before=before, tag=_tag_of(pieces, before[0]))
+        if reader.list_again():
+            continue
         if end[0] == last:
-            problem = f"piece {last} of {machine} is not the one that was pushed"
-        else:
-            hole = reader.hole(machine)
-            problem = missing_in_words(end[0] + 1, last, machine) if hole is None else hole.problem
-        if not reader.list_again():
-            return Look(problem)
+            return Look(f"piece {last} of {machine} is not the one that was pushed")
+        hole = reader.hole(machine)
+        return Look(missing_in_words(end[0] + 1, last, machine) if hole is None else hole.problem)
 
 
-def _are_all_named(pieces: Sequence[PieceInfo], last: int) -> bool:
-    """True if the names of these pieces have each number up to `last`."""
-    number = 0
-    for piece in without_replaced(pieces):
-        if piece.first > number + 1:
-            break
-        number = piece.last
-    return number >= last
+def _tag_of(pieces: Sequence[PieceInfo], last: int) -> bytes:
+    """A digest of what a list says of the pieces up to number `last`."""
+    return digests.of(b"".join(sorted(row_of(piece) for piece in pieces if piece.last <= last)))
+
+
+def _missing_of_bases(remote: Remote, bases: Iterable[str]) -> str:
+    """What is gone of these chains, whose blobs the own one uses, by the names of their pieces; "" for nothing."""
+    for chain in bases:
+        read = remote.files.state.chains.get(chain, ReadChain())
+        listed = remote.files.strangers.without(all_pieces_of(remote.objects.list(chain)).get(chain, []))
+        needed = max(read.seen, 1 if read.mac == FIRST else read.last)  # one that has ended has its end there
+        reached = 0
+        for piece in without_replaced(piece for piece in listed if piece.size > MOST_EMPTY):
+            if piece.first > reached + 1:
+                needed = piece.first - 1
+                break
+            reached = piece.last
+        if reached < needed:
+            return missing_in_words(reached + 1, needed, read.machine or chain[:8])
+    return ""

@@ -29,3 +29,10 @@ class PieceGone(PieceDamaged):
     """A piece that was deleted since it was listed."""
 
     state = "was deleted just now: pull again"
+
+
+class PieceMissing(PieceDamaged):
+    """A piece that was deleted, or emptied, and a list that was made afterwards has nothing that took its place: nobody does that who keeps
+    what was pushed."""
+
+    state = "is missing"

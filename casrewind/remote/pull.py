@@ -17,6 +17,7 @@ from ..ops.context import Context
 from .arriving import Arriving, Item, choose_arriving, key_here, own_records
 from .chain import ChainReader, damage_in_words
 from .fetch import Batch, ChainRecords
+from .piece import FIRST, MOST_EMPTY
 from .piece_errors import PieceDamaged
 from .piece_names import PieceInfo, all_pieces_of
 from .remote_config import ObjectStore, Remote
@@ -183,7 +184,8 @@ def _changed_chains(
         last = max(piece.last for piece in pieces)
         if last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
             found.append((chain, pieces))
-        if any(piece.first <= read.last <= piece.last for piece in pieces):
+        has_it = any(piece.first <= read.last <= piece.last and (piece.size > MOST_EMPTY or read.mac == FIRST) for piece in pieces)
+        if has_it or last > read.last:  # what is behind tells whether it has ended
             gone.pop(chain, None)
     return sorted(found, key=lambda one: (max(piece.modified_ns for piece in one[1]), one[0])), own, [
         f"what {read.machine or chain[:8]} pushed is no longer on the remote, up to piece {read.last} at least: what was pulled is here"
@@ -250,7 +252,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
     """As read_chain. `names` are those that machines have here."""
     found = ChainRecords(chain, reader, [], read, [])
     if _is_ended(reader):
-        return found._replace(read=read._replace(last=reader.pieces[-1].last))
+        return found._replace(read=read._replace(last=reader.pieces[-1].last, mac=FIRST))
     shown = read.machine or chain[:8]
     problem = ""
     for piece, opened in reader.follow(read.last, read.mac):
@@ -262,10 +264,13 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
             problem = damage_in_words(piece, shown, error) + _behind(sum(one.first > piece.last for one in reader.pieces))
             break
         found = found._replace(read=ReadChain(shown, piece.last, opened.mac_at_end))
+    if (problem or reader.hole(shown) is not None) and reader.list_again():
+        if _is_ended(reader):
+            found.problems.append(f"what {shown} pushed was deleted just now: pull again")
+            return found
+        return _read_new(chain, reader, read, names)
     if not problem and (hole := reader.hole(shown)) is not None:
         problem = hole.problem + _behind(hole.rest)
-    if problem and reader.list_again() and not _is_ended(reader):
-        return _read_new(chain, reader, read, names)
     if problem:
         found.problems.append(problem)
     return found

@@ -35,7 +35,7 @@ class Strangers:
         known = self._read()
         left = []
         for piece in pieces:
-            if known and _row_of(piece) in known:
+            if known and row_of(piece) in known:
                 self.met[piece.name] = piece
             else:
                 left.append(piece)
@@ -45,7 +45,7 @@ class Strangers:
         """Remember these pieces as strangers."""
         for piece in pieces:
             self.met[piece.name] = piece
-            self._read().add(_row_of(piece))
+            self._read().add(row_of(piece))
             self._is_changed = True
 
     def save(self) -> None:
@@ -64,6 +64,7 @@ class Strangers:
         return self._known
 
 
-def _row_of(piece: PieceInfo) -> bytes:
+def row_of(piece: PieceInfo) -> bytes:
+    """A digest of what a list says of an object: its name, its bytes, and the server's tag, or its time."""
     tag = piece.etag or f"{piece.modified_ns}"
     return digests.of(b"\0".join((tlv.text(piece.name), b"%d" % piece.size, tlv.text(tag))))[:_ROW]

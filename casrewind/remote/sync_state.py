@@ -23,14 +23,15 @@ STATE = "state"
 _ROW = 1 + digests.SIZE
 (
     _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MACS, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
-    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME,
-) = range(1, 22)  # fmt: skip
+    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME, _LOOKED_TAG,
+) = range(1, 23)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
 class ReadChain(NamedTuple):
     """How far a chain of another store was read: the name that its machine has here, the number of its newest piece that
-    was read, and the MAC of that piece. `seen`: the number of the newest piece of which only the newest checkpoint was taken."""
+    was read, and the MAC of that piece, zeros if the chain has ended there. `seen`: the number of the newest piece of which only the
+    newest checkpoint was taken."""
 
     machine: str = ""
     last: int = 0
@@ -68,8 +69,8 @@ class SyncState(NamedTuple):
     `pushed_ns`: the time of the last push. `left`: the ids of checkpoints that could not be sent, because the store is damaged.
     `rolled_up`: the number of the newest piece when the last roll-up was tried. `base`: the chain that has what `sent` says, until the
     first own piece is there; None afterwards, and if there is none. `looked_last`, `looked_mac`, `looked_ns`: the piece before the newest
-    own one when a push last looked whether the chain is there (own_chain.py), and when that was. `probed`: the place that was found to
-    keep the rules of probe.py, "" = none.
+    own one when a push last looked whether the chain is there (own_chain.py), and when that was; `looked_tag`: what the list said then of
+    the pieces up to that one. `probed`: the place that was found to keep the rules of probe.py, "" = none.
     """
 
     chain: str = ""
@@ -91,6 +92,7 @@ class SyncState(NamedTuple):
     looked_last: int = 0
     looked_mac: bytes = bytes(32)
     looked_ns: int = 0
+    looked_tag: bytes = b""
 
     def settled(self) -> "SyncState":
         """This state, with no push that was begun."""
@@ -130,6 +132,7 @@ def encode(state: SyncState) -> bytes:
             (_LOOKED_LAST, state.looked_last),
             (_LOOKED_MAC, state.looked_mac),
             (_LOOKED_TIME, state.looked_ns),
+            (_LOOKED_TAG, state.looked_tag),
         )
     )
     return digests.of(body) + body
@@ -168,6 +171,7 @@ def decode(data: bytes) -> SyncState:
         looked_last=got.number(_LOOKED_LAST),
         looked_mac=got.bytes_or_empty(_LOOKED_MAC) or bytes(32),
         looked_ns=got.number(_LOOKED_TIME),
+        looked_tag=got.bytes_or_empty(_LOOKED_TAG),
     )
 
 

@@ -4,7 +4,7 @@ The danger prevented here: damage is found on the day when the remote is needed.
 read stops nothing: the pieces behind it are checked, too, and each that is wrong is named.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from .. import errors
@@ -21,11 +21,12 @@ from .arriving import decode_point
 from .chain import ChainReader, damage_in_words, missing_in_words, names_of
 from .connect import KEYS, read_head
 from .piece import CONTAINER, CONTENT, FIRST, PieceReader
-from .piece_errors import PieceDamaged
+from .piece_errors import PieceDamaged, PieceGone, PieceMissing, PieceNewer
 from .piece_names import PieceInfo, all_pieces_of
 from .remote_config import Remote, identity_of
 from .seal import check_locked_key, identity_of_head, open_head
 
+_IF_RIGHT = "check the address; if it is right, casrewind push --anew makes it again"
 _AT_ONCE = 64
 """Pieces of a chain that are opened at once."""
 _CHAINS = 8
@@ -35,7 +36,11 @@ _CHAINS = 8
 class ChainReport(NamedTuple):
     """What was found in one chain: the machine that pushes it ("" = unknown), whether that is this store, numbers of pieces,
     checkpoints (without those for safety) and blobs, bytes, when its newest piece was put (ns since 1970, by the server), and
-    sentences about what is wrong."""
+    sentences about what is wrong.
+
+    `damage`: the first of them that every reader meets, "" if none does, or if a piece was replaced meanwhile. `is_newer`: some piece is of
+    a newer casrewind or a newer key. `taken_back`: that something which this store read, or pushed, is no longer there: a reader that
+    never saw it misses nothing; "" if all is there."""
 
     chain: str
     machine: str
@@ -46,6 +51,9 @@ class ChainReport(NamedTuple):
     size: int
     newest_ns: int
     problems: tuple[str, ...]
+    damage: str = ""
+    is_newer: bool = False
+    taken_back: str = ""
 
 
 class VerifiedRemote(NamedTuple):
@@ -68,12 +76,7 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     """Check the tables and records of all chains, and how each piece names the one before it. With `read_blobs` read each
     blob, compare it with its digest, and look whether each checkpoint has all that it needs. Changes nothing. Raises
     RemoteError if the remote cannot be read, or was made with another key."""
-    head = read_head(remote.objects)
-    if head is None:
-        raise errors.RemoteError(f"there is no casrewind remote at {remote.config.url}", "check the address")
-    if identity_of_head(head, remote.config.url) != identity_of(remote.files.directory):
-        raise errors.RemoteError(f"{remote.config.url} is another remote than the one that this project pushes to", "check the address")
-    open_head(remote.keys, head, remote.config.url)
+    check_head_on_remote(remote)
     listed = remote.objects.list()
     problems = []
     for info in listed:
@@ -86,24 +89,51 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
     pieces = {chain: strangers.without(found) for chain, found in all_pieces_of(listed).items()}
     pieces = {chain: found for chain, found in pieces.items() if found}
     state = remote.files.state
-    known = [state.chain] if state.next > 1 else []
-    for expected in (*known, *(one for one, read in state.chains.items() if read.last)):
+    for expected in (*([state.chain] if state.next > 1 else []), *chains_read(remote)):
         pieces.setdefault(expected, [])  # this store pushed or read it
     allowance = Allowance()  # one for all: what is kept of each chain is kept to the end
     chains = [_ChainCheck(remote, chain, found, allowance if read_blobs else None) for chain, found in pieces.items()]
-    with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # to read blobs takes the memory of a piece for each thread
-        for _ in threads.map(lambda chain: chain.read_pieces(read_blobs=read_blobs), chains):
-            pass
+    _read_pieces_of_all(remote, chains, read_blobs=read_blobs)
     if read_blobs:
         there = {use: set[bytes]().union(*(chain.digests[use] for chain in chains)) for use in (CONTENT, CONTAINER)}
         for chain in chains:
             chain.note_checkpoints_without_content(context, there)
     requests = sum(remote.objects.requests.values())
-    for chain in chains:
-        strangers.add(chain.strangers)
-    strangers.save()
     reports = tuple(chain.report() for chain in chains if chain.has_pieces or chain.is_expected)
     return VerifiedRemote(reports, tuple(problems), remote.objects.received_bytes, requests, tuple(sorted(strangers.met)))
+
+
+def check_head_on_remote(remote: Remote) -> None:
+    """Raises RemoteError if what is at the remote's address is no remote, or another one than that of this store: an empty directory, where
+    a disk is not mounted, lacks every chain."""
+    head = read_head(remote.objects)
+    if head is None:
+        raise errors.RemoteError(f"there is no casrewind remote at {remote.config.url}", _IF_RIGHT)
+    if identity_of_head(head, remote.config.url) != identity_of(remote.files.directory):
+        raise errors.RemoteError(f"{remote.config.url} is another remote than the one that this project pushes to", _IF_RIGHT)
+    open_head(remote.keys, head, remote.config.url)
+
+
+def chains_read(remote: Remote) -> list[str]:
+    """The chains of other stores of which this store has read a piece."""
+    return [chain for chain, read in remote.files.state.chains.items() if read.last]
+
+
+def check_chains(remote: Remote, pieces: Mapping[str, Sequence[PieceInfo]]) -> list[ChainReport]:
+    """Check the tables and records of these chains {id: what has the name of a piece}. Changes nothing. Raises RemoteError if the remote
+    cannot be read."""
+    chains = [_ChainCheck(remote, chain, found, None) for chain, found in pieces.items()]
+    _read_pieces_of_all(remote, chains, read_blobs=False)
+    return [chain.report() for chain in chains]
+
+
+def _read_pieces_of_all(remote: Remote, chains: "Sequence[_ChainCheck]", *, read_blobs: bool) -> None:
+    with ThreadPoolExecutor(1 if read_blobs else _CHAINS) as threads:  # to read blobs takes the memory of a piece for each thread
+        for _ in threads.map(lambda chain: chain.read_pieces(read_blobs=read_blobs), chains):
+            pass
+    for chain in chains:
+        remote.files.strangers.add(chain.strangers)
+    remote.files.strangers.save()
 
 
 class _Needs(NamedTuple):
@@ -112,6 +142,17 @@ class _Needs(NamedTuple):
     tree: bytes
     domain: bytes
     transcript: Entry | None
+
+
+def _runs(pieces: Iterable[PieceInfo]) -> list[tuple[int, int]]:
+    """The numbers of these pieces, neighbours together: (first, last)."""
+    runs: list[tuple[int, int]] = []
+    for piece in sorted(pieces):
+        if runs and piece.first <= runs[-1][1] + 1:
+            runs[-1] = runs[-1][0], max(runs[-1][1], piece.last)
+        else:
+            runs.append((piece.first, piece.last))
+    return runs
 
 
 class _ChainCheck:
@@ -130,6 +171,7 @@ class _ChainCheck:
         self._listed = 0
         self._needs: list[_Needs] = []
         self._problems: list[str] = []
+        self._taken_back = ""
         self._blobs = 0
         self.digests: dict[int, set[bytes]] = {CONTENT: set(), CONTAINER: set()}
         """{use: the digests of blobs that are there, and sound}, if blobs are read."""
@@ -146,7 +188,7 @@ class _ChainCheck:
     @property
     def has_pieces(self) -> bool:
         """True if it has a piece, or damage."""
-        return bool(self._reader.pieces or self._problems)
+        return bool(self._reader.pieces or self._problems or self._taken_back)
 
     @property
     def is_expected(self) -> bool:
@@ -156,12 +198,17 @@ class _ChainCheck:
     def read_pieces(self, *, read_blobs: bool) -> None:
         """Check each piece, and how it follows the one before."""
         while True:
-            self._listed, self._needs, self._problems, self._blobs = 0, [], [], 0
+            self._listed, self._needs, self._problems, self._taken_back, self._blobs = 0, [], [], "", 0
             self._read_pieces_in_order(read_blobs=read_blobs)
-            if not self._reader.list_again():  # a roll-up came between
+            gone = self._missing
+            if not self._reader.list_again() and self._missing == gone:  # else a roll-up came between, or none has taken their place
                 break
         if not read_blobs:  # else it is needed once more
             self._reader.forget_all_read()  # there may be thousands of chains
+
+    @property
+    def _missing(self) -> list[PieceInfo]:
+        return [piece for piece, error in self._reader.damaged.items() if isinstance(error, PieceMissing)]
 
     def _read_pieces_in_order(self, *, read_blobs: bool) -> None:
         newest = self._reader.open_newest()
@@ -174,9 +221,9 @@ class _ChainCheck:
                 self._count_or_note_damage(piece, opened, read_blobs=read_blobs)
                 last = piece.last
                 if last == self._last_known and opened.mac_at_end != self._mac_known:
-                    self._problems.append(f"{names_of([piece])} of {self._machine_or_chain} {self._not_the_known}")
+                    self._taken_back = f"{names_of([piece])} of {self._machine_or_chain} {self._not_the_known}"
             hole = self._reader.hole(self._machine_or_chain)
-            if hole is not None:
+            if hole is not None and hole.piece not in self._missing:
                 self._problems.append(hole.problem)
                 named |= {hole.piece}
             behind = next((piece for piece in self._reader.pieces if piece.first > last), None)
@@ -184,9 +231,11 @@ class _ChainCheck:
                 break
             last, mac = behind.first - 1, self._reader.open_reader(behind).table.before
         damaged = {piece: error for piece, error in self._reader.damaged.items() if piece not in named}
-        self._problems += [damage_in_words(piece, self._machine_or_chain, damaged[piece]) for piece in sorted(damaged)]
+        missing = set(self._missing)
+        self._problems += [missing_in_words(*run, self._machine_or_chain) for run in _runs(missing)]
+        self._problems += [damage_in_words(piece, self._machine_or_chain, damaged[piece]) for piece in sorted(damaged.keys() - missing)]
         if last < self._last_known and not self._problems:  # it was there when this store pushed or pulled
-            self._problems.append(missing_in_words(last + 1, self._last_known, self._machine_or_chain))
+            self._taken_back = missing_in_words(last + 1, self._last_known, self._machine_or_chain)
 
     def _count_or_note_damage(self, piece: PieceInfo, opened: PieceReader, *, read_blobs: bool) -> None:
         try:
@@ -244,4 +293,8 @@ class _ChainCheck:
         pieces = self._reader.pieces
         size, newest = sum(piece.size for piece in pieces), max((piece.modified_ns for piece in pieces), default=0)
         numbers = len(pieces), self._listed, self._blobs, size, newest
-        return ChainReport(self._chain, self._machine, self._is_own, *numbers, tuple(self._problems))
+        wrong = self._reader.damaged.values()
+        damage = "" if any(isinstance(error, PieceGone) for error in wrong) else next(iter(self._problems), "")
+        is_newer = any(isinstance(error, PieceNewer) for error in wrong)
+        problems = (*self._problems, *filter(None, (self._taken_back,)))
+        return ChainReport(self._chain, self._machine, self._is_own, *numbers, problems, damage, is_newer, self._taken_back)

@@ -188,11 +188,11 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18, 19, b"r" * 32, 21))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18, 19, b"r" * 32, 21, b"t" * 32))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
     texts, numbers = {1: "own", 16: "url"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14, 17: 17, 18: 18, 19: 19, 21: 21}
-    raw = {3: b"m" * 32, 20: b"r" * 32, 6: b"l" * 16}
+    raw = {3: b"m" * 32, 20: b"r" * 32, 22: b"t" * 32, 6: b"l" * 16}
     assert {tag: found.text(tag) for tag in texts} == texts and {tag: found.number(tag) for tag in numbers} == numbers
     assert {tag: found.bytes_or_empty(tag) for tag in raw} == raw
     (one,), (ended,) = (tlv.decode_list(found.bytes_or_empty(tag), "list") for tag in (10, 11))
@@ -201,7 +201,7 @@ def test_the_page_has_the_fields_of_the_state():
     assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"] and tlv.decode_list(found.bytes_or_empty(5), "list") == [b"p" * 32, b"q" * 32]
     base = tlv.Fields(found.bytes_or_empty(15), "base")
     assert (base.text(1), base.number(3), base.bytes_or_empty(4)) == ("b", 6, b"o" * 32)
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15} and not found.has_any([22])
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15} and not found.has_any([23])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])

@@ -66,6 +66,7 @@ def test_every_row_of_the_table_is_what_is_counted(tmp_path, url, monkeypatch):
     made = machine.clone_to(tmp_path / "four", "clone", reference="sandbox-4")
     clone.root, clone.home, clone.settings = made.root, made.home, made.settings
     found["the first push of a clone of five pieces"] = push_of(clone)
+    found["a push of a person in that clone"] = push_of(clone, by_hand=True)
     monkeypatch.setattr(collect, "EVERY", 6)
     found["a push that makes a roll-up of six pieces"] = push_of(machine)
     print(found)

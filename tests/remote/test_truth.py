@@ -10,10 +10,10 @@ import pytest
 from casrewind import errors
 from casrewind.remote import collect, own_chain
 from casrewind.remote.objects import Objects
-from casrewind.remote.piece_names import piece_name
+from casrewind.remote.piece_names import all_pieces_of, piece_name
 from casrewind.remote.sync_state import StateFiles
 from support.command_in_process import InProcess
-from support.machines import KEY, Machine, Requests
+from support.machines import KEY, Machine, Requests, objects_in
 
 pytest.importorskip("obstore")
 
@@ -59,9 +59,17 @@ def exchange(machine):
         one.push()
 
 
+def swap_head(machine):
+    other = Machine.with_remote(machine.place.parent / "other", f"{machine.url}-of-others")
+    path = path_of(machine, "casrewind")
+    os.chmod(path, 0o600)
+    shutil.copyfile(path_of(other, "casrewind"), path)
+
+
 DAMAGES = {
     "the bucket is emptied": lambda machine: [os.unlink(path_of(machine, info.name)) for info in Objects(machine.url).list()],
     "the head is gone": lambda machine: os.unlink(path_of(machine, "casrewind")),
+    "the head is another remote's": swap_head,
     "the first piece is gone": remove(1),
     "a middle piece is gone": remove(3),
     "the last piece is gone": remove(PIECES),
@@ -107,13 +115,13 @@ def test_a_push_by_itself_says_it_after_a_day_or_64_pieces(machine, monkeypatch,
 
 
 READ = {
-    "the bucket is emptied": 17, "the head is gone": 0, "the first piece is gone": 0, "a middle piece is gone": 0, "the last piece is gone": 3,
+    "the bucket is emptied": 17, "the head is gone": 0, "the head is another remote's": 0, "the first piece is gone": 0, "a middle piece is gone": 0, "the last piece is gone": 3,
     "the whole chain is gone": 3, "the last piece is another one": 0,
 }
 """What a pull ends with that had read all of it. Of older pieces it asks nothing: what they had is here."""
-VERIFIED = {**dict.fromkeys(DAMAGES, 3), "the bucket is emptied": 17, "the head is gone": 17, "the last piece is another one": 0}
+VERIFIED = {**dict.fromkeys(DAMAGES, 3), "the bucket is emptied": 17, "the head is gone": 17, "the head is another remote's": 17, "the last piece is another one": 0}
 CLONED = {
-    "the bucket is emptied": 17, "the head is gone": 17, "the first piece is gone": 15, "a middle piece is gone": 3, "the last piece is gone": 0,
+    "the bucket is emptied": 17, "the head is gone": 17, "the head is another remote's": 15, "the first piece is gone": 15, "a middle piece is gone": 3, "the last piece is gone": 0,
     "the whole chain is gone": 0, "the last piece is another one": 0,
 }
 """Of a clone that saw nothing before. It takes what there is, and names what it misses."""
@@ -130,7 +138,171 @@ def test_who_reads_says_what_is_gone(machine, reader, tmp_path, what):
         assert "what sandbox-4 pushed is no longer on the remote" in said.err
     said = at("remote", "verify", code=VERIFIED[what])
     assert not VERIFIED[what] or "sandbox-4" in said.err or VERIFIED[what] == 17
+    assert not VERIFIED[what] or "casrewind push --anew" in said.err, "it names the command that mends it"
     at("clone", machine.url, str(tmp_path / "clone"), "sandbox-4", code=15 if what == "the whole chain is gone" else CLONED[what])
+
+
+def is_roll_up(name):
+    first, _, last = name.rpartition("/")[2].partition("-")
+    return first.isdigit() and first != last
+
+
+def put(machine, name, data):
+    path = path_of(machine, name)
+    if os.path.exists(path):
+        os.chmod(path, 0o600)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def remove_roll_ups(machine, _older):
+    for name in filter(is_roll_up, objects_in(machine.url)):
+        os.unlink(path_of(machine, name))
+
+
+def put_older_roll_up_back(machine, older):
+    remove_roll_ups(machine, older)
+    for name in filter(is_roll_up, older):
+        put(machine, name, older[name])
+
+
+def put_older_roll_up_under_its_name(machine, older):
+    data = next(older[name] for name in older if is_roll_up(name))
+    put(machine, max(filter(is_roll_up, objects_in(machine.url))), data)
+
+
+def cut_roll_up(machine, _older):
+    for name, data in objects_in(machine.url).items():
+        if is_roll_up(name):
+            put(machine, name, data[: len(data) // 2])
+
+
+def put_all_older_objects_back(machine, older):
+    """As the owner of a bucket with versions does: nothing that is newer is taken away, but the roll-up."""
+    put_older_roll_up_back(machine, older)
+    for name, data in older.items():
+        put(machine, name, data)
+
+
+ROLLED = 8
+ROLL_UPS = {
+    "it is gone": (remove_roll_ups, 15),
+    "an older one is in its place": (put_older_roll_up_back, 3),
+    "an older one has its name": (put_older_roll_up_under_its_name, 15),
+    "it is cut": (cut_roll_up, 15),
+    "all is as it was when half was pushed": (put_all_older_objects_back, 3),
+}
+"""What happens to the roll-up of pieces 1 to 8, and what a clone ends with that saw nothing before."""
+
+
+@pytest.fixture
+def rolled(tmp_path, monkeypatch):
+    """(A machine whose pieces 1 to 8 are one roll-up, as the pieces 1 to 4 were before; the objects of before.)"""
+    monkeypatch.setattr(collect, "EVERY", 4)
+    made, older = Machine.with_remote(tmp_path / "one", f"file://{tmp_path}/bucket"), {}
+    for step in range(ROLLED):
+        made.save({"a": b"%d" % step, f"f{step}": os.urandom(3000)})
+        made.push()
+        older = older or (dict(objects_in(made.url)) if any(map(is_roll_up, objects_in(made.url))) else {})
+    assert sorted(name[33:] for name in objects_in(made.url) if is_roll_up(name)) == ["0000000001-0000000004", "0000000001-0000000008"]
+    return made, older
+
+
+@pytest.mark.parametrize("what", ROLL_UPS)
+@pytest.mark.parametrize("looked", [False, True], ids=["no look before", "a look before"])
+def test_a_roll_up_that_is_gone_or_swapped_is_said_by_everybody_and_push_anew_mends_it(rolled, tmp_path, monkeypatch, what, looked):
+    machine, older = rolled
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
+    reader.save({"own": b"o"})
+    reader.push()
+    assert sum(reader.pull().checkpoints.values()) == ROLLED
+    if looked:
+        machine.save({"b": b"more"})  # the look does not read again what is behind it
+        machine.push(by_hand=True)
+        reader.pull()
+    damage, cloned = ROLL_UPS[what]
+    damage(machine, older)
+    with pytest.raises(errors.RemoteError) as refused:
+        machine.push(by_hand=True)
+    assert "not all that was pushed is on" in refused.value.problem and "just now" not in refused.value.problem
+    at = InProcess(reader.root, reader.home, CASREWIND_REMOTE_KEY=KEY, CASREWIND_HOME=reader.settings.data)
+    is_newest = not looked and what != "an older one has its name"
+    said = at("pull", code=3 if is_newest and what != "it is cut" else 0).err
+    assert ("what sandbox-4 pushed is no longer on the remote" in said) == (is_newest and what != "it is cut")
+    said = at("remote", "verify", code=3).err
+    assert " of sandbox-4 " in said and "just now" not in said and "casrewind push --anew on the machine that pushed it mends it" in said
+    assert len(said.splitlines()) <= 4, "one line for neighbours that are missing"
+    assert "would remove 1 chain" in at("remote", "gc", "-n", code=0).out
+    said = at("clone", machine.url, str(tmp_path / "clone"), "sandbox-4", code=cloned if not (looked and cloned == 15) else None)
+    assert said.code in (3, 15) and "just now" not in said.err
+    with machine.open() as workspace:
+        now = machine.remote(workspace).files.state.looked_ns
+    machine.save({"new": b"1"})
+    monkeypatch.setattr(own_chain.time, "time_ns", lambda: now + 25 * 3600 * 10**9)
+    with pytest.raises(errors.RemoteError, match="not all that was pushed is on"):
+        machine.push()  # by a hook
+    monkeypatch.undo()
+    machine.push(by_hand=True, anew=True)
+    assert at("remote", "verify", "--all", code=0).err == ""
+    fresh = machine.clone_to(tmp_path / "fresh", everything=True)
+    assert fresh.points().keys() == machine.points().keys() and not fresh.cloned.problems
+
+
+def test_a_piece_that_comes_back_beside_its_roll_up_changes_nothing(rolled, tmp_path):
+    machine, older = rolled
+    for name, data in older.items():
+        if name != "casrewind" and not is_roll_up(name):
+            put(machine, name, data)
+    assert not machine.push(by_hand=True).notes
+    reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
+    taken = reader.pull()
+    assert not taken.problems and taken.checkpoints == {"sandbox-4": ROLLED}
+
+
+BASES = {
+    "the whole chain is gone": ("piece 1 of", f"pieces 1 to {PIECES} of sandbox-4 are missing"),
+    "the first piece is gone": ("piece 1 of", "piece 1 of sandbox-4 is missing"),
+    "a middle piece is gone": ("piece 3 of", "piece 3 of sandbox-4 is missing"),
+    "the last piece is gone": ("", f"piece {PIECES} of sandbox-4 is missing"),
+}
+"""What a push of a clone of one checkpoint says, which does not know the last number, and one of a clone of everything."""
+
+
+@pytest.mark.parametrize(("what", "everything"), [(what, everything) for what in BASES for everything in (False, True) if BASES[what][everything]])
+def test_a_push_of_a_clone_says_what_is_gone_of_the_chain_that_it_rests_on_and_push_anew_mends_it(machine, tmp_path, what, everything):
+    clone = machine.clone_to(tmp_path / "clone", "laptop", everything=everything, reference="sandbox-4")
+    edit = clone.save({"b": b"b"})
+    clone.push(by_hand=True)
+    machine.save({"later": b"l"})
+    machine.push()
+    os.unlink(path_of(machine, piece_name(machine.chain(), PIECES + 1)))  # the clone has never read it
+    clone.push(by_hand=True)
+    DAMAGES[what](machine)
+    words = BASES[what][everything]
+    with pytest.raises(errors.RemoteError) as refused:
+        clone.push(by_hand=True)
+    assert words in refused.value.problem and "casrewind push --anew" in refused.value.hint
+    clone.push(by_hand=True, anew=True)
+    assert not clone.push(by_hand=True).notes
+    fresh = Machine.with_remote(tmp_path / "fresh", machine.url, "fresh")
+    assert fresh.pull().checkpoints["laptop"] and fresh.tree(edit.id)[b"b"] == b"b"
+
+
+def test_a_base_that_has_ended_and_is_held_is_whole(machine, tmp_path):
+    clone = machine.clone_to(tmp_path / "clone", "laptop", reference="sandbox-4")
+    clone.save({"b": b"b"})
+    clone.push(by_hand=True)
+    machine.push(by_hand=True, anew=True)
+    for _ in range(2):
+        assert not clone.push(by_hand=True).notes and not clone.pull().problems
+
+
+def test_a_chain_that_its_machine_pushed_anew_is_no_damage_for_who_had_read_it(machine, reader):
+    for info in all_pieces_of(Objects(machine.url).list())[machine.chain()]:
+        os.unlink(path_of(machine, info.name))
+    machine.push(by_hand=True, anew=True)
+    taken = reader.pull()
+    assert not taken.problems and not reader.pull().problems
 
 
 def test_a_removal_is_no_damage_for_who_had_read_the_chain(machine, reader):

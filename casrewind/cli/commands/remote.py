@@ -174,6 +174,8 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
         remark(f"casrewind: {problem}")
     if any(chain.is_own and chain.problems for chain in found.chains):
         remark("casrewind: casrewind push --anew sends what this machine has again")
+    if any((chain.damage or chain.taken_back) and not (chain.is_own or chain.is_newer) for chain in found.chains):
+        remark("casrewind: casrewind push --anew on the machine that pushed it mends it; if that is gone, see casrewind remote gc -n")
     return REMARKS if found.damage else OK
 
 

@@ -1,4 +1,5 @@
-"""casrewind remote gc: old chains and forgotten checkpoints are removed from a remote, and small pieces put together."""
+"""casrewind remote gc: old chains, those that cannot be read, and forgotten checkpoints are removed from a remote, and small pieces put
+together. What was read and is gone from the remote is forgotten."""
 
 from ... import environment
 from ..._typing import TYPE_CHECKING, NamedTuple
@@ -25,9 +26,10 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote gc."""
     opened = configs.open_remote(context.store)
     keep = environment.configuration().remote_keep
-    old = old_chains.find_old(opened, keep) if keep else []
+    old = old_chains.find_old(opened, keep)
+    taken_back, rest = [one for one in old if one.taken_back], [one for one in old if not one.taken_back]
     plan = _Plan(
-        opened, [one for one in old if not one.kept], [one for one in old if one.kept], keep,
+        opened, [one for one in rest if not one.kept], [one for one in rest if one.kept], taken_back, keep,
         old_chains.find_forgotten(context, opened) if options.forgotten else None,
     )  # fmt: skip
     done()
@@ -43,6 +45,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
     pushed = push(context, opened, anew=True) if plan.renews else None
     with context.store.hold_push_lock():
         gone = old_chains.remove(opened, plan.going)
+        old_chains.forget_taken_back(opened, plan.taken_back)
         notes = [*(pushed.notes if pushed else ()), *collect.roll_up(opened)]
     left = (*gone.left, *(pushed.left if pushed else ()))
     done()
@@ -55,6 +58,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
         if pushed and plan.mine:
             anew = f"{plural(pushed.checkpoints, 'checkpoint')} anew ({human_size(pushed.size)})"
             print_line(f"removed {_forgotten_in_words(plan.mine)}; pushed {anew}")
+        _print_taken_back(plan, options)
         for note in notes:
             print_line(note)
     for one in gone.spared:
@@ -65,12 +69,13 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 
 class _Plan(NamedTuple):
-    """The chains that go and those that stay, `remote.keep` in seconds (0 = forever), and what was found of forgotten
-    checkpoints."""
+    """The chains that go, those that stay, and those of which something is gone that this store has read; `remote.keep` in seconds
+    (0 = forever), and what was found of forgotten checkpoints."""
 
     remote: "Remote"
     going: "Sequence[OldChain]"
     kept: "Sequence[OldChain]"
+    taken_back: "Sequence[OldChain]"
     keep: float
     mine: "ForgottenPushes | None"
 
@@ -90,6 +95,7 @@ def _show_plan(plan: _Plan, options: "ParsedOptions") -> int:
         _print_json(plan, options, (), ())
         return OK
     _print_plan(plan, options)
+    _print_taken_back(plan, options)
     pieces = 0 if plan.renews else collect.count_new_pieces(plan.remote)
     if pieces > 1:
         print_line(f"would put {plural(pieces, 'piece')} of this machine together, if they are small")
@@ -118,13 +124,13 @@ def _print_plan(plan: _Plan, options: "ParsedOptions") -> None:
         what += ["forgotten checkpoints"] if plan.renews else []
         print_line(f"would remove {' and '.join(what)} from {url}" if options.dry_run else f"Remove {' and '.join(what)} from {url}:")
     else:
-        why = "" if plan.keep or mine else "remote.keep is forever"
+        why = "" if plan.keep or mine or plan.kept else "remote.keep is forever"
         if options.forgotten and not mine:
             why = "gc has forgotten nothing of it"
         print_line(f"nothing to remove from {url}" + (f": {why}" if why else ""))
     for one in plan.going:
         size = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
-        print_line(f"  - {_name(one)}: {size}, last push {age_in_words(one.newest_ns)}")
+        print_line(f"  - {_name(one)}: {size}, {_last_push(one)}{_damage(one)}")
     if mine and not mine.kept:
         print_line(f"  - {_forgotten_in_words(mine)}, the newest from {age_in_words(mine.newest_ns)}")
         print_line(f"    first pushes the other {plural(mine.checkpoints, 'checkpoint')} anew, then removes {human_size(mine.size)}")
@@ -132,7 +138,24 @@ def _print_plan(plan: _Plan, options: "ParsedOptions") -> None:
         what_stays = _forgotten_in_words(mine) if mine.forgotten else "what this machine pushed"
         print_line(f"  kept: {what_stays}: {printable(mine.kept)}")
     for one in plan.kept:
-        print_line(f"  kept: {_name(one)}, last push {age_in_words(one.newest_ns)}: {printable(one.kept)}")
+        print_line(f"  kept: {_name(one)}, {_last_push(one)}{_damage(one)}: {printable(one.kept)}")
+
+
+def _last_push(one: "OldChain") -> str:
+    return f"last push {age_in_words(one.newest_ns)}" if one.newest_ns else "nothing left"
+
+
+def _damage(one: "OldChain") -> str:
+    """Why a chain cannot be read, and what its machine can do instead; "" if it can."""
+    return f", cannot be read ({printable(one.damage)}; casrewind push --anew on its machine mends it)" if one.damage else ""
+
+
+def _print_taken_back(plan: _Plan, options: "ParsedOptions") -> None:
+    """One line for all that was read here and is gone."""
+    if plan.taken_back:
+        what = "; ".join(printable(one.taken_back) for one in plan.taken_back)
+        verb = "would forget" if options.dry_run else "forgot"
+        print_line(f"{verb} that these were read: {what} (what was pulled is here)")
 
 
 def _print_json(plan: _Plan, options: "ParsedOptions", left: "Sequence[str]", notes: "Sequence[str]") -> None:
@@ -140,6 +163,7 @@ def _print_json(plan: _Plan, options: "ParsedOptions", left: "Sequence[str]", no
     print_json({
         "url": opened.config.url, "machine": opened.config.machine, "dry_run": options.dry_run, "keep_seconds": plan.keep or None,
         "removed": [_chain_json(one) for one in plan.going], "kept": [{**_chain_json(one), "reason": one.kept} for one in plan.kept],
+        "taken_back": [{"chain": one.chain, "problem": one.taken_back} for one in plan.taken_back],
         "forgotten": mine and {
             "checkpoints": mine.forgotten, "newest_at": time_of(mine.newest_ns), "pushed_anew": mine.checkpoints, "size": mine.size,
             "kept": mine.kept or None,
@@ -150,4 +174,4 @@ def _print_json(plan: _Plan, options: "ParsedOptions", left: "Sequence[str]", no
 
 def _chain_json(one: "OldChain") -> "dict[str, object]":
     shape = {"chain": one.chain, "machine": one.machine, "checkpoints": one.checkpoints, "size": one.size}
-    return {**shape, "pushed_at": time_of(one.newest_ns)}
+    return {**shape, "pushed_at": time_of(one.newest_ns) if one.newest_ns else None, "damage": one.damage or None}

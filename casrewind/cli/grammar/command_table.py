@@ -391,8 +391,9 @@ COMMANDS = {
         ), ("[--json]", "add [OPTIONS] URL", "key (--show | --add)", "verify [--all] [--strangers] [--json]",
             "gc [--forgotten] [-n] [-y] [--json]", "remove [-y]"),
         more="All that is pushed is encrypted. It cannot be read without the key. gc removes what a machine pushed, if its last push "
-        "is older than remote.keep (default: forever). A pin keeps it, a label does not. It also puts this machine's small pieces "
-        "together. With --forgotten this machine pushes anew what its store has, and what it pushed before is removed.",
+        "is older than remote.keep (default: forever), and what cannot be read, because a part is missing or damaged. A pin keeps it, "
+        "a label does not. It also puts this machine's small pieces together, and forgets what was read and is gone. With --forgotten "
+        "this machine pushes anew what its store has, and what it pushed before is removed.",
         group=REMOTE, creates=True, stays=True, function="remote.remote"),
     "push": Command(
         "Send the new checkpoints to the remote", ("casrewind push", "casrewind push -n"),
