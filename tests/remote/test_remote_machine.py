@@ -22,6 +22,8 @@ from casrewind.model import manifest
 from casrewind.model.retention import Limits
 from casrewind.remote import clone, collect, objects, old_chains, piece, push
 from casrewind.remote.base_chain import BasePurged
+from casrewind.remote.chain import ChainReader
+from casrewind.remote.piece_names import all_pieces_of, holds_of
 from support.machines import Machine, Requests
 
 pytest.importorskip("obstore")
@@ -269,6 +271,69 @@ class Machines(RuleBasedStateMachine):
             assert sum(taken.checkpoints.values()) == len(set(site.machine.points()) - known)
             DONE["pulls"] += 1
 
+    def has_alone(self, site):
+        """True if a machine has pushed all, and its chain is no other one's: no copy went on with it, and no clone uses it."""
+        if site.purged or site.shaken or self.push_of(site) is None or site.shaken:
+            return False
+        chain = site.machine.chain()
+        others = [one.chains for one in self.sites if one is not site] + [chains for _, _, chains in self.gone]
+        used = holds_of(objects.Objects(self.url).list()).values()
+        return not any(chain in chains for chains in (*others, *used))
+
+    def pieces_to_the_end(self, site):
+        """The names of the pieces that a reader of a machine's chain follows, to the last one that the machine has put."""
+        with site.machine.open() as workspace:
+            remote = site.machine.remote(workspace)
+            keys, chain, last = remote.keys, remote.files.state.chain, remote.files.state.next - 1
+        remote = objects.Objects(self.url)
+        found = [info for info, _ in ChainReader(remote, keys, all_pieces_of(remote.list(chain)).get(chain, [])).follow()]
+        assert last == (found[-1].last if found else 0), "a reader finds less than was pushed"
+        return [info.name for info in found]
+
+    @rule(pick=number, saves=st.booleans(), which=number, everything=st.booleans())
+    def owner_deletes_pieces(self, pick, saves, which, everything):
+        """The owner of the bucket deletes pieces of a chain. A push of a person never says "pushed" then, and one anew sends all again."""
+        site = self.site(pick)
+        if not self.has_alone(site):
+            return
+        pieces = self.pieces_to_the_end(site)
+        objects.Objects(self.url).delete(pieces if everything else [pieces[which % len(pieces)]])
+        if saves:
+            self.save(site)
+        try:
+            site.machine.push(by_hand=True)
+        except errors.RemoteError as error:
+            assert "not all that was pushed is on" in str(error), error
+            assert self.push_of(site, anew=True) is not None
+            DONE["deletions"] += 1
+        else:  # what a roll-up had replaced was not emptied yet
+            self.pieces_to_the_end(site)
+
+    @rule(pick=number, saves=st.integers(1, 4), which=number, pushes_first=st.booleans())
+    def put_back_from_a_backup(self, pick, saves, which, pushes_first):
+        """A machine is put back as it was before its last pushes. One pull brings what it has pushed since, as another machine's."""
+        site = self.site(pick)
+        if not self.has_alone(site):
+            return
+        before, backup = set(site.own), self.place("backup")
+        shutil.copytree(site.machine.home, backup)
+        for step in range(saves):
+            self.files[site.machine.root][PATHS[step]] = content(which + step)
+            self.save(site)
+            self.push_of(site)
+        newer, site.own = site.own - before, before
+        shutil.rmtree(site.machine.home)
+        shutil.move(backup, site.machine.home)
+        if pushes_first:
+            self.save(site)
+            self.push_of(site)
+        taken = site.machine.pull()
+        site.chains.add(site.machine.chain())
+        assert self.wrong(taken.problems) == [] and (pushes_first or not newer or taken.notes)
+        assert site.look() == site.own and newer <= set(site.machine.points())
+        self.check(site)
+        DONE["backups"] += bool(newer)
+
     @rule(pick=number, what=fault)
     def remove_old_chains(self, pick, what):
         """A collector removes the chains of all others, but for those that clones use: their machines may notice it at the next push."""
@@ -322,10 +387,14 @@ class Machines(RuleBasedStateMachine):
 
         def work():
             machine = made.machine
-            return clone.clone(
-                clone.RemoteConfig(self.url, "laptop"), str(machine.root), machine.settings, machine.environ,
-                reference=reference, everything=everything,
-            )  # fmt: skip
+            try:
+                return clone.clone(
+                    clone.RemoteConfig(self.url, "laptop"), str(machine.root), machine.settings, machine.environ,
+                    reference=reference, everything=everything,
+                )  # fmt: skip
+            except errors.AmbiguousReference as error:  # one of two that have it has purged it
+                assert self.purged and "different contents" in str(error)
+                return None
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(clone, "Objects", lambda *a: made.machine.tampered(objects.Objects(*a)))
@@ -453,15 +522,38 @@ class Machines(RuleBasedStateMachine):
             assert not site.machine.problems()
 
 
-@pytest.mark.timeout(0)
-@pytest.mark.parametrize("steps", [300, pytest.param(STEPS, marks=pytest.mark.long)])
-def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, monkeypatch):
+@pytest.fixture
+def small_pieces(monkeypatch):
     monkeypatch.setattr(push, "MOST", 6000)  # several pieces in a push
     monkeypatch.setattr(collect, "EVERY", 2)
     monkeypatch.setattr(collect, "_MOST", 30_000)  # some pieces are too long for a roll-up
     monkeypatch.setattr(piece, "_FULL", {use: 2000 for use in piece._FULL})  # several frames in a piece
     monkeypatch.setattr(piece, "TAIL", 400)  # tables and frames by ranges
     monkeypatch.setattr(piece, "_NEAR", 200)
+
+
+@pytest.mark.parametrize("which", [21, 22])
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("event", [Machines.owner_deletes_pieces, Machines.put_back_from_a_backup], ids=["the owner deletes", "a backup"])
+def test_an_accident_between_pushes_loses_nothing(small_pieces, event, is_first, which):
+    DONE.clear()
+    machines = Machines()
+    machines.begin()
+    for step in range(4):
+        for pick in range(2):
+            machines.edit_and_save(pick, PATHS[step], step, "")
+            machines.push(pick, None, False)
+            machines.pull(1 - pick, None, False)
+    for pick in range(2):
+        event(machines, pick, 3, which, is_first)
+        machines.pull(1 - pick, None, False)
+    machines.teardown()
+    assert DONE["deletions"] + DONE["backups"] == 2
+
+
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("steps", [300, pytest.param(STEPS, marks=pytest.mark.long)])
+def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, small_pieces):
     DONE.clear()
     run_state_machine_as_test(
         seed(SEED)(Machines) if SEED else Machines,
@@ -472,5 +564,5 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, m
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
     often = min(DONE[what] for what in ("saves", "pushes", "checked", *(("pulls", "cuts") if steps >= 1000 else ())))
-    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"])
+    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"], DONE["deletions"], DONE["backups"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)
