@@ -139,6 +139,8 @@ def check_scope(given: Iterable[object]) -> tuple[bytes, ...]:
 
 def case_folded_key(path: bytes) -> str:
     """The key of `path` on a file system that folds case and normalisation."""
+    if path.isascii():
+        return path.decode().lower()
     import unicodedata
 
     return unicodedata.normalize("NFD", path.decode("utf-8", "surrogateescape")).casefold()

@@ -261,30 +261,6 @@ def keep_paths(plan: Plan, extra: Iterable[Kept]) -> Plan:
     return _without_nonempty_removals(without(plan.actions, {item.path for item in more}), [*plan.kept, *more])
 
 
-def fold_plan(plan: Plan, target_paths: Iterable[bytes]) -> Plan:
-    """The same plan for a file system that folds case and normalisation. There, a removed path and a new path may be
-    the same file: such a pair becomes a rename. `target_paths` are all paths of the target. Raises UnsafePath if two
-    of them fold to the same name and so cannot both exist."""
-    seen: dict[str, bytes] = {}
-    for path in target_paths:
-        other = seen.setdefault(paths.case_folded_key(path), path)
-        if other != path:
-            raise errors.UnsafePath(
-                f"{paths.lossy_text(other)} and {paths.lossy_text(path)} are the same name on this file system",
-                "restore them elsewhere with --to DIR, or one of them by its path"
-            )
-    removals = {paths.case_folded_key(action.path): action for action in plan.actions if action.after is None}
-    actions = []
-    merged: set[bytes] = set()
-    for action in plan.actions:
-        twin = removals.get(paths.case_folded_key(action.path)) if action.after is not None and action.before is None else None
-        if twin is not None:
-            merged.add(twin.path)
-            action = Action(action.path, twin.before, action.after, twin.path)
-        actions.append(action)
-    return Plan(without(actions, merged), plan.kept)
-
-
 def reverse(actions: Iterable[Action]) -> Actions:
     """The inverse actions, sorted by path."""
     return sort_and_pack(action.reversed() for action in actions)

@@ -7,7 +7,8 @@ hashed again, including ignored paths in the target. An unreadable path is an ob
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from .. import errors
 from .._typing import NamedTuple
@@ -21,7 +22,8 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
 from ..worktree.places_kept_by_restore import ProtectedPlaces
-from ..worktree.reader import HashSink, NameSpelling, NotCapturable
+from ..worktree.reader import HashSink, NotCapturable
+from ..worktree.spelling import NameSpelling, with_other_spellings
 from . import save
 from .context import Context
 from .restorable import NOTHING, ReadableTarget, readable_part_of_target
@@ -35,7 +37,8 @@ _FORGET = 1000  # after this many absent paths, drop those with no later path be
 class CapturedState(NamedTuple):
     """The manifest of the current state, as far as the target concerns it, and the scan behind it. `load` loads its
     trees and the target's trees. `target` is the readable part of the target, if there is one; `files` is its number of
-    files and links. `kept`: directories of the target that are mount points now; they are not changed."""
+    files and links. `kept`: directories of the target that are mount points now; they are not changed. `respelled`: see
+    `add_present_paths`. `scope`: the paths that were asked for, in each spelling."""
 
     tree: bytes
     scan: scans.Scan
@@ -43,6 +46,8 @@ class CapturedState(NamedTuple):
     target: ReadableTarget = NOTHING
     files: int = 0
     kept: tuple[Kept, ...] = ()
+    respelled: Mapping[bytes, bytes] = MappingProxyType({})
+    scope: tuple[bytes, ...] = ()
 
 
 def add_present_paths(
@@ -50,10 +55,12 @@ def add_present_paths(
     writer: StoreWriter | DryRunWriter,
     tree: bytes,
     wanted: Iterable[bytes],
+    respelled: dict[bytes, bytes],
     strangers: dict[bytes, str] | None = None,
 ) -> bytes:
     """The manifest `tree` with the current state of the paths `wanted`, read afresh. `wanted` must be sorted, parents
-    first. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
+    first. Those that are files under another spelling are added to `respelled`, {path: path on disk}, and are absent; plans.fold_plan
+    joins both. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
     None."""
     load = writer.load_tree
     finder = manifest.Finder(load, tree)
@@ -61,14 +68,16 @@ def add_present_paths(
     obstacles: list[str] = []
     absent: set[bytes] = set()
     looked = 0
-    spelling = NameSpelling(context.tree) if context.tree.ignores_case_in_names() else None
+    spelling = NameSpelling(context.tree)
     for path in _with_parents(wanted, finder):
         if absent and not absent.isdisjoint(paths.parents(path)):
+            if not respelled.keys().isdisjoint(paths.parents(path)) and context.tree.may_exist(path):
+                _note_if_respelled(spelling, path, respelled)
             continue
-        # If the file system folds names, the same file under another spelling is another path; plan.fold joins both
-        respelled = spelling is not None and not spelling.is_exact(path)
-        found: list[str] = []
-        entry = None if respelled else _capture_or_note_obstacle(context, writer, path, found)
+        old, found = finder.find(path), list[str]()
+        entry = _capture_or_note_obstacle(context, writer, path, found)
+        if old is None and (entry is not None or found) and _note_if_respelled(spelling, path, respelled):
+            entry, found = None, []
         if found and strangers is not None:
             strangers[path] = found[0]
         else:
@@ -78,7 +87,6 @@ def add_present_paths(
             looked += 1
             if looked % _FORGET == 0:  # keep only paths that may have a later path below them
                 absent = {place for place in absent if place + b"0" > path}
-        old = finder.find(path)
         if entry is not None and entry.kind == DIR and old is not None and old.kind == DIR:
             entry = entry._replace(digest=old.digest)
         if entry != old:
@@ -86,6 +94,14 @@ def add_present_paths(
     if obstacles:
         raise obstacles_error(obstacles)
     return with_changed_paths(load, writer.put_tree, tree, changes) if changes else tree
+
+
+def _note_if_respelled(spelling: NameSpelling, path: bytes, respelled: dict[bytes, bytes]) -> bool:
+    """Add a path that exists to `respelled` if it has another spelling on disk."""
+    spelled = spelling.find(path)
+    if spelled != path:
+        respelled[path] = spelled
+    return spelled != path
 
 
 def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[bytes]:
@@ -170,10 +186,11 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     """
     scan = save.scan_now(context, writer)
     read = scan.read
-    places = paths.PathScope(scope)
     load = writer.load_tree
     load.load_differing_trees(scan.tree, target)
     aim = readable_part_of_target(load, writer.put_tree, target, scan.tree, names=bool(scope) or context.tree.ignores_case_in_names())
+    scope = with_other_spellings(context.tree, scope, aim.named or ())
+    places = paths.PathScope(scope)
     is_dry = isinstance(writer, DryRunWriter)
     protected = ProtectedPlaces(context.tree, context.policy.excluded, scope)
     gained = 0
@@ -199,11 +216,12 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
                 else:
                     yield path
 
-    tree = add_present_paths(context, writer, scan.tree, wanted())
+    respelled: dict[bytes, bytes] = {}
+    tree = add_present_paths(context, writer, scan.tree, wanted(), respelled)
     if covered:
         tree = with_changed_paths(load, writer.put_tree, tree, covered)
     files = scan.entries + gained if aim.named is None else sum(kind != DIR for kind in aim.named.values())
-    return CapturedState(tree, scan, load, aim, files, tuple(kept))
+    return CapturedState(tree, scan, load, aim, files, tuple(kept), respelled, scope)
 
 
 def _is_file(entry: Entry | None) -> bool:

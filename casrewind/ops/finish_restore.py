@@ -122,7 +122,7 @@ def _safety_checkpoint(
         return None
     scan = save.scan_now(context, writer)
     unread = (path for path in sorted({path for action in actions for path in (action.path, action.source)}) if path not in scan.read)
-    tree = add_present_paths(context, writer, scan.tree, unread, strangers={})
+    tree = add_present_paths(context, writer, scan.tree, unread, {}, strangers={})
     end = operation._replace(target=operation.safety)
     report = Restored(way, end.target, "", (), (), 0, dry_run=False)
     try:

@@ -73,9 +73,10 @@ class KeptEdits:
         known = {path for action in exact.actions for path in (action.path, action.source)} | {item.path for item in exact.kept}
         others = plans.sort_and_pack(reversed_action(path, steps) for path, steps in self._done.steps.items() if path not in known)
         others, protected = ProtectedPlaces(self._context.tree, self._context.policy.excluded).split_off_protected(others)
-        strangers: dict[bytes, str] = {}
+        strangers, respelled = dict[bytes, str](), dict(now.respelled)
         unread = (action.path for action in others if action.path not in now.scan.read)
-        now = now._replace(tree=add_present_paths(self._context, writer, now.tree, unread, strangers=strangers))
+        tree = add_present_paths(self._context, writer, now.tree, unread, respelled, strangers)
+        now = now._replace(tree=tree, respelled=respelled)
         kept = [*protected, *(_with_way_out(item) for item in left_alone(self._done, now) if item.path not in known)]
         wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
         finder = manifest.Finder(now.load, now.tree)
@@ -114,7 +115,7 @@ class KeptEdits:
         """The paths that are not as in the checkpoint afterwards, because they keep edits."""
         actions = plans.sort_and_pack(plan.actions)
         planned = plans.sort_and_pack(self._exact)
-        others = {item.path for item in plan.kept if item.why in _NOT_EDITS}
+        others = {item.path for item in plan.kept if item.why in _NOT_EDITS} | {done.source for done in actions if done.source != done.path}
         found = []
         for wanted in self._exact:
             done = actions.get(wanted.path)

@@ -14,6 +14,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.manifest import Entry
 from ..model.plan import Action, Kept, Merged, Plan
+from ..worktree.spelling import with_other_spellings
 from .checkpoint_names import is_listed
 from .context import Context
 from .keep_edits import KeptEdits
@@ -62,9 +63,10 @@ class MachineMerge(KeptEdits):
                 f"the files here never were those of {self._machine}, so edits cannot be told apart",
                 f"casrewind restore --exact {target.id} restores the state itself",
             )
-        covered = paths.PathScope(scope).covers
         with name_checkpoint_in_errors(context.store):
-            changes = [change for change in diffs.diff(context.store.load_tree, base.tree, target.tree) if covered(change.path)]
+            changes = list(diffs.diff(context.store.load_tree, base.tree, target.tree))
+        covered = paths.PathScope(with_other_spellings(context.tree, scope, (change.path for change in changes))).covers
+        changes = [change for change in changes if covered(change.path)]
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
         self.turns, self._done, self._left = (), WhatTurnsDid(steps, (), {}), {}

@@ -13,10 +13,10 @@ from itertools import islice
 from .. import errors, fsio, heap
 from ..messages import reason_of
 from ..model import paths
-from ..model import plan as plans
 from ..model import stamp as stamps
 from ..model.manifest import DIR, FILE, LINK, Entry
-from ..model.plan import Action, Kept, Plan
+from ..model.plan import Action, Kept
+from ..model.respelled import refuse_paths_with_one_name
 from ..worktree.new_tree import NewTree
 from ..worktree.worktreeinclude_files import CarriedFile
 from .carried_ignored_files import Carried
@@ -231,4 +231,4 @@ class Writing:
 def _refuse_paths_with_one_name(new: NewTree, actions: Sequence[Action]) -> None:
     """Raise UnsafePath if two paths have one name on the file system of a directory."""
     if new.tree.ignores_case_in_names():
-        plans.fold_plan(Plan((), ()), (action.path for action in actions))
+        refuse_paths_with_one_name(action.path for action in actions)

@@ -19,6 +19,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
 from ..model.open_file import OpenFile, database_of, may_be_of_database
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_owner_to_change_contents
+from ..model.respelled import join_respelled
 from ..store import packs
 from ..worktree.reader import means_absent_path
 from .capture_before_restore import CapturedState, command_to_open, describe_mount, obstacles_error
@@ -89,13 +90,15 @@ def checked_plan(
     context: Context, now: CapturedState, plan: Plan, *, hint: str, lost: Sequence[Kept] = (), made: Container[bytes] = (),
     skip_damaged: bool = False, benign: bool,
 ) -> Plan:  # fmt: skip
-    """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files.
+    """The plan without damaged content (with `skip_damaged`) and without directories that contain unplanned files. What is one file under
+    two spellings is renamed.
     Reads every blob that will be written, but for those with the digests `made`: the operation itself has made them.
     `benign` is the flag of these kept directories.
 
     Raises StoreFull. Raises StoreDamaged for damaged content and for `lost`, unless `skip_damaged`; its message ends
     with `hint`. Raises ContentInTheWay if a directory with unplanned files would have to become a file.
     """
+    plan = join_respelled(plan, now.respelled, manifest.Finder(now.load, now.tree).find)
     refuse_unless_room(context.root.path, plan.actions)
     damaged = unreadable_content(context, plan.actions, made)
     if not skip_damaged:

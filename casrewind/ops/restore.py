@@ -17,6 +17,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
 from ..model.manifest import DIR, Entry
 from ..model.plan import Kept, Merged, Plan
+from ..model.respelled import refuse_paths_with_one_name
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.places_kept_by_restore import PROTECTED, ProtectedPlaces
@@ -172,6 +173,7 @@ def _plan_from_target(
         missing_paths(context, [target], scope)
     with name_checkpoint_in_errors(context.store):
         now = capture_before_restore.capture_for(context, writer, target.tree, scope)
+    scope = now.scope
     record = recorded_coverage(context.store, target)
     places = paths.PathScope(scope)
     lost = [*(item for item in now.target.lost if places.covers(item.path)), *record.lost]
@@ -196,7 +198,7 @@ def _plan_from_target(
 def _plan_for_target(context: Context, now: CapturedState, record: RecordedPaths, scope: Sequence[bytes]) -> Plan:
     plan = plans.build_plan(diffs.diff(now.load, now.tree, now.target.tree), record.why_not_captured, scope)
     if context.tree.ignores_case_in_names():
-        plan = plans.fold_plan(plan, now.target.named or ())
+        refuse_paths_with_one_name(now.target.named or ())
     if record.late:
         late = frozenset(record.late)
         left = [Kept(action.path, _LATE, benign=False) for action in plan.actions if action.path in late]
@@ -217,7 +219,7 @@ def _report_of_restore(target: Checkpoint, now: CapturedState, plan: Plan, kept:
     if scope:
         places = paths.PathScope(scope)
         named = {path: kind for path, kind in (now.target.named or {}).items() if places.covers(path)}
-        seen = {*named, *(action.path for action in plan.actions), *(item.path for item in kept)}
+        seen = {*named, *(path for action in plan.actions for path in (action.path, action.source)), *(item.path for item in kept)}
         kept += [
             Kept(place, "not in the checkpoint", benign=False)  # so that a misspelled path does not look unchanged
             for place in places.paths_without_any(seen)

@@ -25,6 +25,7 @@ from ..model.turn_records import NOT_SAVED, Turn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
+from ..worktree.spelling import with_other_spellings
 from . import preflight
 from .capture_before_restore import CapturedState
 from .chosen_edits import Edit, Edits, changed_error, chosen_actions, entry_of_stored_bytes
@@ -148,8 +149,7 @@ def what_turns_did(
     """What these turns, the newest first, changed at the paths in `scope`. Raises as `revert`."""
     steps: dict[bytes, list[RevertStep]] = {}
     kept: dict[bytes, Kept] = {}
-    places = paths.PathScope(scope)
-    taken = frozenset(turn.n for turn in turns)
+    taken, filled = frozenset(turn.n for turn in turns), list[Turn]()
     for turn in turns:
         if turn.not_saved:
             raise errors.CheckpointNotFound(
@@ -158,7 +158,10 @@ def what_turns_did(
             )
         if turn.to_now and turn.before is not None:
             view.scan_worktree()
-        turn = view.with_changes(turn)
+        filled.append(view.with_changes(turn))
+    scope = with_other_spellings(view.tree, scope, (change.path for turn in filled for change in turn.changes or ()))
+    places = paths.PathScope(scope)
+    for turn in filled:
         found = view.comparison(turn, scope)
         if turn.damaged and not skip_damaged:
             raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")

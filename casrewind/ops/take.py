@@ -31,6 +31,7 @@ from ..store.writer import StoreWriter
 from ..worktree import root as roots
 from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
+from ..worktree.spelling import with_other_spellings
 from . import preflight, save
 from .capture_before_restore import CapturedState
 from .context import Context
@@ -184,10 +185,10 @@ class _Merger:
 
     def actions(self, here: Scan) -> Actions:
         """What changed in the directory since it was made. `here`: the scan of the worktree."""
-        covered = paths.PathScope(self._scope).covers
         with name_checkpoint_in_errors(self._context.store):
-            found = diffs.diff(self._writer.load_tree, self._made.base.tree, self._there.tree)
-            changes = [each for each in found if covered(each.path)]
+            changes = list(diffs.diff(self._writer.load_tree, self._made.base.tree, self._there.tree))
+        covered = paths.PathScope(with_other_spellings(self._context.tree, self._scope, (each.path for each in changes))).covers
+        changes = [each for each in changes if covered(each.path)]
         self.kept += (item for item in self._kept_because_not_captured() if covered(item.path))
         is_faulty = paths.PathScope([item.path for item in self.kept]).covers if self.kept else lambda _: False
         changes = [each for each in changes if not is_faulty(each.path) and not _was_purged(each)]

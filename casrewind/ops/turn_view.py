@@ -62,7 +62,7 @@ class TurnView:
         operations then, and `is_damaged` is True. Without `has_operations`, none belongs to `everything`: it is a part
         of all that has no safety checkpoint (ops/newest_turns.py), and the ledger is not read. Raises StoreDamaged.
         """
-        self._context = context
+        self._context, self.tree = context, context.tree
         everything = context.store.checkpoints() if everything is None else everything
         worktree = context.root.key if place is None else place.worktree
         self.machine = "" if place is None else place.machine

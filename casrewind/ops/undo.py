@@ -146,8 +146,9 @@ def prepare_actions(
     load = writer.load_tree
     read = scan.read
     unread = (path for path in _touched_paths(wanted) if path not in read)
-    tree = capture_before_restore.add_present_paths(context, writer, scan.tree, unread, strangers=strangers)
-    now = CapturedState(tree, scan, load)
+    respelled: dict[bytes, bytes] = {}
+    tree = capture_before_restore.add_present_paths(context, writer, scan.tree, unread, respelled, strangers)
+    now = CapturedState(tree, scan, load, respelled=respelled)
     if everything and strangers:
         touched = frozenset(_touched_paths(wanted))
         if obstacles := [why for path, why in strangers.items() if path in touched]:

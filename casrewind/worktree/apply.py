@@ -70,6 +70,7 @@ class Applier:
         self._shared: list[Action] = []  # hard-linked files: a copy gets the new mode, other names keep theirs
         self._drafts: dict[bytes, _NewFile] = {}  # by path, until they get their modes
         self._incomplete: dict[bytes, tuple[int, str]] = {}  # the mode that a path has, and what did not take
+        self._found: set[int] = set()  # inodes of files that were to be made, and are there: perhaps under another spelling
         self._ticks = 0
 
     def carry_out_plan(self) -> Outcome:
@@ -228,6 +229,8 @@ class Applier:
         with self.displaced.open_and_hash(action.source) as (fd, name, found):
             present = found and found.entry
             if same_for_restore(present, action.after) and action.source == action.path:
+                if action.before is None and found is not None:
+                    self._found.add(found.stamp.ino)
                 return  # done already, before an interruption or by another process
             if fd < 0 or (present is not None and not (same_for_restore(present, action.before) or _is_planned_directory(present, action))):
                 self.displaced.record_kept(action)
@@ -381,7 +384,7 @@ class Applier:
         with self.displaced.open_and_hash(action.path) as (fd, name, found):
             if found is None:
                 return
-            if not same_for_restore(found.entry, action.before):
+            if not same_for_restore(found.entry, action.before) or found.stamp.ino in self._found:
                 self.displaced.record_kept(action)
                 return
             if self.displaced.path_after_moves_aside(action.path) != action.path:

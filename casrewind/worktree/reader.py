@@ -345,30 +345,6 @@ class Worktree:
         return respelled != self.root and _is_same_file(self.root, respelled, None)
 
 
-class NameSpelling:
-    """Checks the exact spelling of paths on a case-folding file system, where `README` is also found as `readme`."""
-
-    def __init__(self, tree: Worktree) -> None:
-        """Directories are listed on demand."""
-        self._tree = tree
-        self._listed: dict[bytes, frozenset[bytes]] = {}
-
-    def is_exact(self, path: bytes) -> bool:
-        """True if every component of a path is a name that its directory lists."""
-        parts = path.split(b"/")
-        return all(part in self._names(b"/".join(parts[:depth])) for depth, part in enumerate(parts))
-
-    def _names(self, place: bytes) -> frozenset[bytes]:
-        names = self._listed.get(place)
-        if names is None:
-            try:
-                names = frozenset(self._tree.names(place))
-            except OSError:
-                names = frozenset()
-            self._listed[place] = names
-        return names
-
-
 def _is_same_file(one: str, other: str, directory: int | None) -> bool:
     try:
         first = os.stat(one, dir_fd=directory, follow_symlinks=False)

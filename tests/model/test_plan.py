@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from casrewind import errors
 from casrewind.model import diff as diffs
 from casrewind.model import digest as digests
-from casrewind.model import manifest, paths, plan
+from casrewind.model import manifest, paths, plan, respelled
 from casrewind.model.diff import Change
 from casrewind.model.plan import Action, Kept
 from support import random_values
@@ -179,7 +179,7 @@ def test_two_spellings_of_one_name_become_a_rename_where_names_fold():
     made = plan.Plan(
         (Action(b"README", None, file(b"new"), b"README"), Action(b"Readme", file(b"old"), None, b"Readme")), ()
     )
-    folded = plan.fold_plan(made, [b"README"])
+    folded = respelled.join_respelled(made, {b"README": b"Readme"}, lambda _: file())
     assert folded.actions == (Action(b"README", file(b"old"), file(b"new"), b"Readme"),)
     (back,) = plan.reverse(folded.actions)
     assert back == Action(b"Readme", file(b"new"), file(b"old"), b"README")
@@ -187,13 +187,20 @@ def test_two_spellings_of_one_name_become_a_rename_where_names_fold():
 
 def test_folding_leaves_what_has_no_twin_alone():
     made = plan.Plan((Action(b"a", None, file(), b"a"), Action(b"b", file(), None, b"b")), (Kept(b"c", "why", benign=True),))
-    assert plan.fold_plan(made, [b"a"]) == made
+    assert respelled.join_respelled(made, {}, file) == respelled.join_respelled(made, {b"x": b"y"}, lambda _: None) == made
+
+
+def test_a_name_that_is_taken_by_a_file_that_stays_is_kept():
+    made = plan.Plan((Action(b"README", None, file(b"new"), b"README"), Action(b"d", None, DIRECTORY, b"d")), ())
+    found = respelled.join_respelled(made, {b"README": b"Readme"}, lambda _: file())
+    assert [action.path for action in found.actions] == [b"d"]
+    assert found.kept == (Kept(b"README", "Readme stays, and is the same file on this disk", benign=False),)
 
 
 @pytest.mark.parametrize(("one", "other"), [("A", "a"), ("é", "e\u0301"), ("dir/X", "DIR/x")])
 def test_a_target_whose_paths_fold_together_is_refused(one, other):
     with pytest.raises(errors.UnsafePath, match="same name"):
-        plan.fold_plan(plan.Plan((), ()), [one.encode(), other.encode()])
+        respelled.refuse_paths_with_one_name([one.encode(), other.encode()])
 
 
 def test_what_needs_bytes_and_what_needs_only_a_mode():

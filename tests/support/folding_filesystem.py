@@ -1,9 +1,10 @@
 """A file system for tests that folds names as APFS does, made with FUSE over an ordinary directory.
 
 Names keep the spelling that they were made with, but are found in any case and in any normalisation; what is not UTF-8
-is refused with EILSEQ; renameat2 knows no flags there; with `links="no"` hard links are refused, too (as on FAT).
+is refused with EILSEQ; renameat2 knows no flags there; with `links="no"` hard links are refused, too (as on FAT). With `folds="form"`
+case is kept apart, as on case-sensitive APFS.
 
-Used as a context manager in a test, run as a program in a child: `python folding_filesystem.py BACKING MOUNTPOINT yes|no`.
+Used as a context manager in a test, run as a program in a child: `python folding_filesystem.py BACKING MOUNTPOINT yes|no case|form`.
 """
 
 import errno
@@ -18,8 +19,9 @@ from contextlib import contextmanager
 import pytest
 
 
-def key(name):
-    return unicodedata.normalize("NFD", name).casefold()
+def key(name, folds="case"):
+    form = unicodedata.normalize("NFD", name)
+    return form.casefold() if folds == "case" else form
 
 
 def why_not():
@@ -36,7 +38,7 @@ def why_not():
 
 
 @contextmanager
-def mounted(place, links="yes"):
+def mounted(place, links="yes", folds="case"):
     """Mount it: (mount point, backing directory). Skips the test where that cannot be done."""
     reason = why_not()
     if reason is not None:
@@ -45,7 +47,7 @@ def mounted(place, links="yes"):
     backing.mkdir()
     point.mkdir()
     child = subprocess.Popen(
-        [sys.executable, "-X", "utf8", __file__, str(backing), str(point), links],
+        [sys.executable, "-X", "utf8", __file__, str(backing), str(point), links, folds],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
     )
@@ -68,7 +70,7 @@ def mounted(place, links="yes"):
         child.stderr.close()
 
 
-def serve(backing, point, links):
+def serve(backing, point, links, folds):
     import mfusepy
 
     attributes = ("st_mode", "st_nlink", "st_size", "st_uid", "st_gid", "st_ino", "st_blocks")
@@ -88,7 +90,7 @@ def serve(backing, point, links):
                     raise mfusepy.FuseOSError(errno.EILSEQ) from None
                 if not os.path.lexists(f"{where}/{part}"):
                     try:
-                        twins = [other for other in os.listdir(where) if key(other) == key(part)]
+                        twins = [other for other in os.listdir(where) if key(other, folds) == key(part, folds)]
                     except OSError:
                         twins = []
                     part = twins[0] if twins else part
@@ -207,4 +209,4 @@ def serve(backing, point, links):
 
 
 if __name__ == "__main__":
-    serve(os.path.realpath(sys.argv[1]), sys.argv[2], sys.argv[3])
+    serve(os.path.realpath(sys.argv[1]), *sys.argv[2:])
