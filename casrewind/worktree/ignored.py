@@ -22,13 +22,14 @@ from ..gitignore.rules import (
 )
 from ..model import domain as domains
 from ..model import manifest, paths
-from .reader import Worktree
+from .reader import Worktree, means_absent_path
 from .scan_directory import is_cache
 from .scan_policy import ScanPolicy
 
 CAPTURED = "captured"
 IGNORED = "ignored"
 MISSING = "missing"
+BEHIND_LINK = "behind a link"
 _MOST_ENTRIES = 200_000
 """Directory entries that `find_ignored` reads at most: about a second."""
 _RECREATABLE = (
@@ -58,44 +59,91 @@ class IgnoredEntry(NamedTuple):
     is_dir: bool
 
 
-def explain(tree: Worktree, policy: ScanPolicy, path: bytes) -> Verdict:
-    """Decide whether a scan captures `path`, and why. Raises OSError."""
-    rules, chooser = policy.rules(), policy.new_rule_chooser()
-    where, never_entered = b"", policy.never_entered(tree.root)
+def explain(tree: Worktree, policy: ScanPolicy, path: bytes, *, inside: bool = False) -> Verdict:
+    """Decide whether a scan captures `path` (b"" = the root), and why. For what is not there, the rules that are there
+    decide, to the end of the path, as git's do. `inside`: the path is a directory's, and what is in it is meant, as git
+    means by a slash at the end. Raises OSError."""
     tree.update_mounts()
-    fd = os.dup(tree.fd)
+    way = _Way(tree, policy)
     try:
-        parts = path.split(b"/")
-        for depth, name in enumerate(parts):
-            rules = rules.extend(rule_files_of(fd, where, chooser))
-            where = where + b"/" + name if where else name
-            try:
-                status = os.stat(name, dir_fd=fd, follow_symlinks=False)
-            except (FileNotFoundError, NotADirectoryError):
-                status = None
-            is_last = depth == len(parts) - 1
-            is_dir = not is_last if status is None else stat.S_ISDIR(status.st_mode)
-            reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=policy.max_file_size, never_entered=never_entered)
-            if reason == CAPTURED and status is not None and tree.mounts.is_mount_point(where, status):
-                reason = domains.OTHER_DEVICE
-            rule = rules.deciding_rule(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
-            if reason == CAPTURED and not is_dir and not is_last:
-                return Verdict(MISSING, path)
-            if reason != CAPTURED or not is_dir:
-                return Verdict(reason, where, rule)
-            try:
-                child = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=fd)
-            except PermissionError:
-                return Verdict(domains.UNREADABLE, where)
-            os.close(fd)
-            fd = child
-            rules = rules.enter(name)
-            reason = _why_directory_is_not_captured(fd, rules, default_excludes=policy.default_excludes)
-            if reason != CAPTURED or is_last:
-                return Verdict(reason, where, rule if reason == CAPTURED else None)
-        raise AssertionError("a path has a last component")
+        verdict = Verdict(CAPTURED, b"")
+        parts = path.split(b"/") if path else []
+        for depth, name in enumerate(parts, 1):
+            verdict = way.go_on(name, as_directory=inside or depth < len(parts))
+            if verdict.reason not in (CAPTURED, MISSING):
+                return verdict
+        return way.explain_contents(verdict) if inside else verdict
     finally:
-        os.close(fd)
+        way.close()
+
+
+class _Way:
+    """The way from the root to a path, name by name, with the rules in force where it has come to."""
+
+    def __init__(self, tree: Worktree, policy: ScanPolicy) -> None:
+        self._tree, self._policy = tree, policy
+        self._never_entered, self._chooser = policy.never_entered(tree.root), policy.new_rule_chooser()
+        self._where = b""
+        self._fd: int | None = os.dup(tree.fd)  # None: there is no such directory
+        self._rules = policy.rules().extend(rule_files_of(self._fd, b"", self._chooser))
+
+    def close(self) -> None:
+        """Close the directory that the way has come to."""
+        if self._fd is not None:
+            os.close(self._fd)
+        self._fd = None
+
+    def go_on(self, name: bytes, *, as_directory: bool) -> Verdict:
+        """Decide about an entry of this directory, and go into it if it is a directory that a scan enters. `as_directory`:
+        the path goes on behind it."""
+        rules, self._where = self._rules, paths.join(self._where, name)
+        status = self._status_of(name)
+        is_link = status is not None and stat.S_ISLNK(status.st_mode)
+        if as_directory and status is not None and not is_link and not stat.S_ISDIR(status.st_mode):
+            status = None  # nothing can be behind it, so what is asked for is not there
+        is_dir = as_directory and not is_link if status is None or is_link else stat.S_ISDIR(status.st_mode)
+        limit = self._policy.max_file_size
+        reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=limit, never_entered=self._never_entered)
+        if reason == CAPTURED and status is not None and self._tree.mounts.is_mount_point(self._where, status):
+            reason = domains.OTHER_DEVICE
+        rule = rules.deciding_rule(name, is_dir=is_dir) if reason in (CAPTURED, IGNORED, MISSING) else None
+        if reason == CAPTURED and as_directory and is_link:
+            return Verdict(BEHIND_LINK, self._where)
+        if is_dir and reason in (CAPTURED, MISSING):
+            reason = self._enter(name, rules) if status is not None else self._enter_missing(name, rules)
+        return Verdict(reason, self._where, rule if reason in (CAPTURED, IGNORED, MISSING) else None)
+
+    def _status_of(self, name: bytes) -> os.stat_result | None:
+        try:
+            return None if self._fd is None else os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+        except OSError as error:
+            if means_absent_path(error):
+                return None
+            raise
+
+    def _enter(self, name: bytes, rules: Rules) -> str:
+        """Go into a directory. Returns CAPTURED, or why a scan does not."""
+        try:
+            child = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._fd)
+        except PermissionError:
+            return domains.UNREADABLE
+        self.close()
+        self._fd, rules = child, rules.enter(name)
+        reason = _why_directory_is_not_captured(child, rules, default_excludes=self._policy.default_excludes)
+        self._rules = rules.extend(rule_files_of(child, self._where, self._chooser)) if reason == CAPTURED else rules
+        return reason
+
+    def _enter_missing(self, name: bytes, rules: Rules) -> str:
+        self.close()
+        self._rules = rules.enter(name)
+        return MISSING
+
+    def explain_contents(self, verdict: Verdict) -> Verdict:
+        """Decide about what is in this directory. `verdict`: on itself. As git does it: about an empty name in it."""
+        is_dir = self._fd is not None and bool(self._where)
+        rule = self._rules.deciding_rule(b"", is_dir=is_dir)
+        where = self._where + b"/" if self._where else b"."
+        return Verdict(IGNORED if rule is not None and rule.ignored else verdict.reason, where, rule)
 
 
 def _why_not_captured(

@@ -148,10 +148,40 @@ def test_what_stays_out_for_another_reason_is_named_with_exit_code_3(casrewind, 
     (".env", ".env is ignored: .gitignore, line 1: .env"),
     ("data/x.db", "data is ignored: .gitignore, line 3: data/"),
     ("new.sqlite3", "new.sqlite3 is ignored: .gitignore, line 2: *.sqlite3"),
-    ("none/at/all", "none does not exist; a save would capture it"),
+    ("none/at/all", "none/at/all does not exist; a save would capture it"),
+    ("none/at/all.pyc", "none/at/all.pyc is ignored: .gitignore, line 5: *.pyc"),
+    ("none/data/x", "none/data is ignored: .gitignore, line 3: data/"),
+    ("a.py/x", "a.py/x does not exist; a save would capture it"),
+    ("data", "data is ignored: .gitignore, line 3: data/"),
+    ("none/node_modules/", "none/node_modules is ignored: .gitignore, line 4: node_modules"),
+    ("link", "link is captured by the next save"),
+    ("link/x.db", "link is a link: a save captures the link, and not what is behind it"),
+    ("link/", "link is a link: a save captures the link, and not what is behind it"),
+    ("here", "here is captured by the next save"),
+    ("here/", "what is in here/ is ignored, unless another rule includes it: here/.gitignore, line 1: *"),
+    ("below/.", "each directory in below/ is ignored, unless another rule includes it: below/.gitignore, line 1: */"),
+    ("src/", "src/ is captured by the next save"),
+    ("src/..", ". is captured by the next save"),
+    (".", ". is captured by the next save"),
 ])  # fmt: skip
 def test_why_names_the_rule(casrewind, project, path, line):
+    plant(project, {"here/.gitignore": b"*\n!.gitignore\n!kept\n", "here/kept": b"", "below/.gitignore": b"*/\n", "src/a": b""})
+    (project / "link").symlink_to("data")
     assert casrewind("why", path).out == line + "\n"
+
+
+def test_why_of_the_root_names_the_rule_that_ignores_all_in_it(casrewind, project):
+    (project / ".gitignore").write_text("*\n!*.py\n")
+    line = "what is in . is ignored, unless another rule includes it: .gitignore, line 1: *\n"
+    assert casrewind("why", ".").out == casrewind("why", str(project)).out == line
+    (verdict,) = casrewind.json("why", ".")["paths"]
+    assert (verdict["path"], verdict["captured"], verdict["reason"], verdict["rule"]["text"]) == (".", False, "ignored", "*")
+
+
+def test_what_lies_behind_a_link_is_named_by_include_with_exit_code_3(casrewind, project):
+    (project / "link").symlink_to("data")
+    done = casrewind("include", "link/x.db", code=3)
+    assert "link is a link: a save captures the link, and not what is behind it" in done.out
 
 
 def test_why_agrees_with_a_save_and_with_git(casrewind, project):

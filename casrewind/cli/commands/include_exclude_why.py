@@ -88,7 +88,11 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
     try:
         with _policy_of_next_save(options, settings) as policy:
             given = roots.paths_below_root(root.path, options.path, options.directory)
-            verdicts = [ignored.explain(tree, policy or scan_policy(root, settings), path) for path in given]
+            policy = policy or scan_policy(root, settings)
+            verdicts = [
+                ignored.explain(tree, policy, path, inside=_means_contents(path, item))
+                for path, item in zip(given, options.path, strict=True)
+            ]
     finally:
         tree.close()
     if options.json:
@@ -97,6 +101,11 @@ def why(settings: Settings, options: "ParsedOptions") -> int:
         for verdict in verdicts:
             print_line(_verdict_sentence(verdict, store))
     return OK
+
+
+def _means_contents(path: bytes, given: str) -> bool:
+    """True if a path as it was typed means what is in a directory: the root, or with a slash at its end."""
+    return not path or given.rpartition("/")[2] in ("", ".", "..")
 
 
 @contextmanager
@@ -158,7 +167,12 @@ def _verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     if verdict.reason == ignored.MISSING:
         return f"{name} does not exist; a save would capture it{where}"
     if verdict.reason == ignored.IGNORED:
+        if rule is not None and (verdict.path == b"." or verdict.path.endswith(b"/")):
+            what = f"each directory in {name}" if rule.text.endswith(b"/") else f"what is in {name}"
+            return f"{what} is ignored, unless another rule includes it{where}"
         return f"{name} is ignored{where}"
+    if verdict.reason == ignored.BEHIND_LINK:
+        return f"{name} is a link: a save captures the link, and not what is behind it"
     if verdict.reason == domains.BUILT_IN:
         return f"{name} is a directory that tools make again (built-in list): casrewind include {shlex.quote(name)} captures it"
     return f"{name} is not captured: {printable(verdict.reason)}"

@@ -335,7 +335,7 @@ COMMANDS = {
         function="include_exclude_why.exclude"),
     "why": Command(
         "Show which rule decides that a path is captured or ignored", ("casrewind why .env",), (
-        Option(("path",), "a file or directory", "PATH", nargs="+"), JSON,
+        Option(("path",), "a file or directory, which need not exist; with a slash at its end: what is in it", "PATH", nargs="+"), JSON,
     ), group=STORE, function="include_exclude_why.why", is_alone=True),
     "gc": Command(
         "Delete old checkpoints and free their space", ("casrewind gc --max-age 14d --dry-run",), (
