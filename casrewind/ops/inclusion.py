@@ -194,7 +194,7 @@ def _verdicts_on_path_or_matches(tree: Worktree, policy: ScanPolicy, word: Word)
     if not word.is_pattern:
         return [ignored.explain(tree, policy, word.text)]
     pattern = os.fsdecode(word.text.rpartition(b"/")[2])
-    left = [each.path for each in ignored.find_ignored(tree, policy)[0]]
+    left = [each.path for each in ignored.find_ignored(tree, policy).entries]
     matching = [path for path in left if fnmatchcase(os.fsdecode(path.rpartition(b"/")[2]), pattern)]
     return [ignored.explain(tree, policy, path) for path in matching] or [Verdict(ignored.CAPTURED, word.text)]
 

@@ -68,8 +68,13 @@ def _names_in_rules(context: Context, domain: Domain) -> Iterator[tuple[bytes, b
     for rule in domain.rules:
         for line in context.store.read(rule.digest, packs.RULES).splitlines():
             name = line.strip().strip(b"/")
-            if name and not line.startswith((b"#", b"!")) and not _GLOB.intersection(name) and not is_recreatable(name.rpartition(b"/")[2]):
+            if name and not line.startswith((b"#", b"!")) and not _GLOB.intersection(name) and not _is_recreatable(name):
                 yield rule.base, name
+
+
+def _is_recreatable(name: bytes) -> bool:
+    own = name.rpartition(b"/")[2]
+    return is_recreatable(own, is_dir=True) or is_recreatable(own, is_dir=False)  # a rule does not say which of the two it means
 
 
 def _source_that_resembles(path: bytes, names: Iterable[tuple[bytes, bytes]], is_gone: Callable[[bytes], bool]) -> bytes:

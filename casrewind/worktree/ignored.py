@@ -6,7 +6,8 @@ scan's own rules and read the rule files as they are now. They hash nothing and 
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+import sys
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from .. import fsio, store_detection
@@ -23,7 +24,7 @@ from ..gitignore.rules import (
 from ..model import domain as domains
 from ..model import manifest, paths
 from .reader import Worktree, means_absent_path
-from .scan_directory import is_cache
+from .scan_directory import NAMES_THAT_STOP, is_cache
 from .scan_policy import ScanPolicy
 
 CAPTURED = "captured"
@@ -31,15 +32,20 @@ IGNORED = "ignored"
 MISSING = "missing"
 BEHIND_LINK = "behind a link"
 _MOST_ENTRIES = 200_000
-"""Directory entries that `find_ignored` reads at most: about a second."""
-_RECREATABLE = (
-    "*.pyc", "*.pyo", "*.o", "*.obj", "*.a", "*.class", "*.log", "*.tmp", "*.swp", "*~", "*.egg-info", "*.tsbuildinfo", ".DS_Store",
-    "Thumbs.db", "node_modules", "bower_components", ".venv", "venv", "env", "__pycache__", "__pypackages__", ".*_cache", ".cache",
-    ".tox", ".nox", ".eggs", ".pixi", ".gradle", ".dart_tool", ".parcel-cache", ".turbo", ".next", ".nuxt", ".svelte-kit", ".angular",
-    ".terraform", "dist", "build", "out", "target", "htmlcov", "coverage", ".coverage", ".coverage.*", "coverage.xml", "tmp", "temp",
-    "log", "logs", "Pods", "DerivedData", "_build", "site-packages", ".ipynb_checkpoints", ".hypothesis", "*.so", "*.dylib", "*.dll",
+"""Directory entries that `find_ignored` reads at most, unless it is told to read all: about a second."""
+_MOST_RECREATABLE = 10_000
+"""Of these, entries of directories that tools make again: only their number is of interest."""
+_RECREATABLE_FILES = (
+    "*.pyc", "*.pyo", "*.o", "*.obj", "*.a", "*.so", "*.dylib", "*.dll", "*.class", "*.log", "*.tmp", "*.swp", "*~", "*.tsbuildinfo",
+    ".DS_Store", "Thumbs.db", ".coverage", ".coverage.*", "coverage.xml",
 )  # fmt: skip
-"""Names of ignored files and directories that tools make again."""
+_RECREATABLE_DIRECTORIES = (
+    "node_modules", "bower_components", ".venv", "venv", "env", "__pycache__", "__pypackages__", ".*_cache", ".cache", "*.egg-info",
+    ".tox", ".nox", ".eggs", ".pixi", ".gradle", ".dart_tool", ".parcel-cache", ".turbo", ".next", ".nuxt", ".svelte-kit", ".angular",
+    ".terraform", "dist", "build", "out", "target", "htmlcov", "coverage", "tmp", "temp", "log", "logs", "Pods", "DerivedData",
+    "_build", "site-packages", ".ipynb_checkpoints", ".hypothesis",
+)  # fmt: skip
+"""Names of ignored files and directories that tools make again. A guess: such an entry is counted apart, and never left out."""
 
 
 class Verdict(NamedTuple):
@@ -52,11 +58,23 @@ class Verdict(NamedTuple):
 
 
 class IgnoredEntry(NamedTuple):
-    """An ignored file or directory below the root. `size` is in bytes: of a directory the sum of its first files."""
+    """An ignored file or directory below the root, with everything below it: `files` counts what is no directory, `size` is
+    in bytes. `is_recreatable`: by its name, tools make it again."""
 
     path: bytes
     size: int
     is_dir: bool
+    files: int = 1
+    is_recreatable: bool = False
+
+
+class Ignored(NamedTuple):
+    """Ignored entries. `is_complete`: nothing else is ignored, and the sums are exact. `unreadable`: the first directory that
+    could not be read, or None."""
+
+    entries: list[IgnoredEntry]
+    is_complete: bool
+    unreadable: bytes | None = None
 
 
 def explain(tree: Worktree, policy: ScanPolicy, path: bytes, *, inside: bool = False) -> Verdict:
@@ -194,62 +212,122 @@ def rule_files_of(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]
     return found
 
 
-def is_recreatable(name: bytes) -> bool:
-    """True if tools usually make a file or directory of this name again."""
+def is_recreatable(name: bytes, *, is_dir: bool) -> bool:
+    """True if tools usually make a file, or a directory, of this name again."""
     text = os.fsdecode(name)
-    return any(fnmatchcase(text, pattern) for pattern in _RECREATABLE)
+    return any(fnmatchcase(text, pattern) for pattern in (_RECREATABLE_DIRECTORIES if is_dir else _RECREATABLE_FILES))
 
 
 def find_ignored(
-    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None
-) -> tuple[list[IgnoredEntry], bool]:
-    """Find ignored entries that tools do not make again, smallest first. `places`: only in these directories (as
-    `StatIndex.directories_with_ignored` returns them right after a scan), None for the whole worktree.
+    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None, *, reads_all: bool = False, with_recreatable: bool = True
+) -> Ignored:
+    """Find the ignored entries, smallest first, those that tools make again last. `places`: only in these directories (as
+    `StatIndex.directories_with_ignored` returns them right after a scan), None for the whole worktree. `reads_all`: without
+    a limit. Without `with_recreatable`, those that tools make again are left out.
 
-    Returns (entries, True if everything was read). Enters no ignored directory, except to add up its size.
+    Enters no ignored directory, except to add up what is below it.
     """
-    found: list[IgnoredEntry] = []
-    entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
-    left = _MOST_ENTRIES
-    pending, chooser = [(b"", policy.rules())], policy.new_rule_chooser()
-    never_entered = policy.never_entered(tree.root)
-    while pending and left > 0:
-        where, rules = pending.pop()
-        try:
-            fd = tree.open_directory(where)
-        except OSError:
-            continue
-        with fsio.closing(fd):
-            status = os.fstat(fd)
-            if (status.st_dev, status.st_ino) in never_entered or status.st_dev != tree.status.st_dev:
-                continue
-            rules = rules.extend(rule_files_of(fd, where, chooser))
-            for entry in scan_entries_or_nothing(fd):
-                left -= 1
-                name = os.fsencode(entry.name)
-                if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
+    walk = _IgnoredWalk(tree, policy)
+    walk.left = sys.maxsize if reads_all else _MOST_ENTRIES
+    found = list(walk.find_entries(places))
+    added = [walk.add_up(each) for each in found if not each.is_recreatable]  # what a person may want back comes first
+    walk.left = walk.left if reads_all else min(walk.left, _MOST_RECREATABLE)
+    added += [walk.add_up(each) for each in found if each.is_recreatable and with_recreatable]
+    entries = [each for each in added if each is not None]
+    entries.sort(key=lambda each: (each.is_recreatable, each.size, each.path))
+    return Ignored(entries, walk.is_complete, walk.unreadable)
+
+
+class _IgnoredWalk:
+    """A walk through what a scan enters now, and then through the ignored directories. Reads `left` entries at most, and
+    the rest of the last directory. `is_complete` is False from the moment on when something was left out."""
+
+    def __init__(self, tree: Worktree, policy: ScanPolicy) -> None:
+        tree.update_mounts()
+        self._tree, self._policy = tree, policy
+        self._never_entered = policy.never_entered(tree.root)
+        self.left, self.is_complete = 0, True
+        self.unreadable: bytes | None = None
+
+    def find_entries(self, places: Collection[bytes] | None) -> Iterator[IgnoredEntry]:
+        """The ignored entries, directories without their sums."""
+        entered = None if places is None else {path for place in places for path in (*paths.parents(place), place)}
+        pending, chooser = [(b"", self._policy.rules())], self._policy.new_rule_chooser()
+        while pending:
+            where, rules = pending.pop()
+            for fd, listed in self._open_and_list(where):
+                if where and not self._is_entered(where, fd, rules, listed):
                     continue
-                path = where + b"/" + name if where else name
-                is_dir = entry.is_dir(follow_symlinks=False)
-                if rules.ignored(name, is_dir):
-                    if not is_recreatable(name):
-                        size, used = _add_up_directory(tree, path, left, never_entered) if is_dir else (_size_of_regular_file(entry), 0)
-                        left -= used
-                        if size is not None:
-                            found.append(IgnoredEntry(path, size, is_dir))
-                elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
-                    pending.append((path, rules.enter(name)))
-    found.sort(key=lambda each: (each.size, each.path))
-    return found, left > 0
+                rules = rules.extend(rule_files_of(fd, where, chooser))
+                for entry in listed:
+                    name = os.fsencode(entry.name)
+                    if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
+                        continue
+                    path = where + b"/" + name if where else name
+                    is_dir = entry.is_dir(follow_symlinks=False)
+                    if rules.ignored(name, is_dir):
+                        size = 0 if is_dir else _size_of_regular_file(entry)
+                        yield IgnoredEntry(path, size, is_dir, int(not is_dir), is_recreatable(name, is_dir=is_dir))
+                    elif is_dir and (entered is None or path in entered) and not rules.default_excluded(name):
+                        pending.append((path, rules.enter(name)))
 
+    def _is_entered(self, path: bytes, fd: int, rules: Rules, listed: "Sequence[os.DirEntry[str]]") -> bool:
+        """True if a scan enters the open directory. The checkpoint names one that it does not enter as skipped."""
+        status = os.fstat(fd)
+        if (status.st_dev, status.st_ino) in self._never_entered or self._tree.mounts.is_mount_point(path, status):
+            return False
+        if path.count(b"/") + 1 >= paths.MAX_DEPTH:
+            return False
+        is_plain = NAMES_THAT_STOP.isdisjoint(entry.name for entry in listed)
+        return is_plain or _why_directory_is_not_captured(fd, rules, default_excludes=self._policy.default_excludes) == CAPTURED
 
-def scan_entries_or_nothing(fd: int) -> Iterator["os.DirEntry[str]"]:
-    """The entries of an open directory; none if it cannot be read."""
-    try:
-        with os.scandir(fd) as listing:
-            yield from listing
-    except OSError:
-        return
+    def add_up(self, entry: IgnoredEntry) -> IgnoredEntry | None:
+        """The entry, a directory with its sums. None for one that holds nothing but linked worktrees, which have roots of
+        their own."""
+        total = files = worktrees = 0
+        pending = [entry.path] if entry.is_dir else []
+        while pending:
+            where = pending.pop()
+            for fd, listed in self._open_and_list(where):
+                status = os.fstat(fd)
+                if self._never_entered.get((status.st_dev, status.st_ino)) == domains.LINKED_WORKTREE:
+                    worktrees += 1
+                    continue
+                for each in listed:
+                    if each.is_dir(follow_symlinks=False):
+                        pending.append(where + b"/" + os.fsencode(each.name))
+                    else:
+                        files += 1
+                        total += _size_of_regular_file(each)
+        if worktrees and not files and self.is_complete:
+            return None
+        return entry._replace(size=total, files=files) if entry.is_dir else entry
+
+    def _open_and_list(self, path: bytes) -> "Iterator[tuple[int, list[os.DirEntry[str]]]]":
+        """A directory, open until the next step, and its entries; nothing if it is gone, if it cannot be read, or beyond
+        the limit."""
+        if self.left <= 0:
+            self.is_complete = False
+            return
+        try:
+            fd = self._tree.open_directory(path)
+        except OSError as error:
+            if not means_absent_path(error):
+                self._note_unreadable(path)
+            return
+        with fsio.closing(fd):
+            try:
+                with os.scandir(fd) as listing:
+                    listed = list(listing)
+            except OSError:
+                self._note_unreadable(path)
+                return
+            self.left -= len(listed) + 1
+            yield fd, listed
+
+    def _note_unreadable(self, path: bytes) -> None:
+        self.is_complete = False
+        self.unreadable = path if self.unreadable is None else self.unreadable
 
 
 def _size_of_regular_file(entry: "os.DirEntry[str]") -> int:
@@ -257,32 +335,3 @@ def _size_of_regular_file(entry: "os.DirEntry[str]") -> int:
         return entry.stat(follow_symlinks=False).st_size
     except OSError:
         return 0
-
-
-def _add_up_directory(
-    tree: Worktree, path: bytes, most: int, never_entered: Mapping[tuple[int, int], str]
-) -> tuple[int | None, int]:
-    """Add up a directory's files. Returns (bytes, entries read); stops after `most` entries. None for bytes: it holds
-    nothing but linked worktrees, which have roots of their own."""
-    total = used = files = worktrees = 0
-    pending = [path]
-    while pending and used < most:
-        where = pending.pop()
-        try:
-            fd = tree.open_directory(where)
-        except OSError:
-            files += 1
-            continue
-        with fsio.closing(fd):
-            status = os.fstat(fd)
-            if never_entered.get((status.st_dev, status.st_ino)) == domains.LINKED_WORKTREE:
-                worktrees += 1
-                continue
-            for entry in scan_entries_or_nothing(fd):
-                used += 1
-                if entry.is_dir(follow_symlinks=False):
-                    pending.append(where + b"/" + os.fsencode(entry.name))
-                else:
-                    files += 1
-                    total += _size_of_regular_file(entry)
-    return None if worktrees and not files else total, used

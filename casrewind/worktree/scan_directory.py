@@ -36,6 +36,8 @@ _OPEN_LEVELS = 24  # deeper directories are opened from the root: deep trees nee
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
 _CACHE, _STORE, _DATA = 4, 8 | 16 | 32, 64  # a cache tag; all names of a store; the name in a directory of stores
 _BITS = {_CACHE_TAG: _CACHE, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": _DATA}
+NAMES_THAT_STOP = frozenset(_BITS)
+"""Only a directory with one of these names can be a store or a cache, which a scan does not enter."""
 _BITS |= {os.fsdecode(name): source.bit for name, source in RULE_FILES.items()}
 """The bits of names that affect the whole directory, in `DirRecord.special`."""
 _REPORT_EVERY = 500

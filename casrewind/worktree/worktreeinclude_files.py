@@ -13,7 +13,7 @@ from .. import fsio, store_detection
 from .._typing import NamedTuple
 from ..gitignore.rules import MOST_BYTES, SOURCES, RuleFile, Rules, read_beginning_if_regular_file, why_refused
 from ..model import manifest, paths
-from .ignored import rule_files_of, scan_entries_or_nothing
+from .ignored import rule_files_of
 from .reader import Worktree
 from .scan_policy import ScanPolicy
 
@@ -68,7 +68,7 @@ def _find_in_directories(tree: Worktree, policy: ScanPolicy, listing: Rules) -> 
                 continue
             if place.ignoring is not None:
                 place = place._replace(ignoring=place.ignoring.extend(_rule_files_of_git(rule_files_of(fd, place.path, chooser))))
-            for entry in scan_entries_or_nothing(fd):
+            for entry in _entries_or_nothing(fd):
                 name = os.fsencode(entry.name)
                 if paths.is_protected(name) or name.startswith(manifest.TEMPORARY_PREFIX):
                     continue
@@ -79,6 +79,15 @@ def _find_in_directories(tree: Worktree, policy: ScanPolicy, listing: Rules) -> 
                     pending.append(_Place(path, ignoring, listing_it))
                 elif ignoring is None and listing_it is None:
                     yield from _file_or_link_at(fd, path, name)
+
+
+def _entries_or_nothing(fd: int) -> Iterator["os.DirEntry[str]"]:
+    """The entries of an open directory; none if it cannot be read."""
+    try:
+        with os.scandir(fd) as listing:
+            yield from listing
+    except OSError:
+        return
 
 
 def _rule_files_of_git(files: "tuple[RuleFile, ...] | list[RuleFile]") -> tuple[RuleFile, ...]:

@@ -55,8 +55,10 @@ def test_the_first_save_and_status_name_what_git_ignores_smallest_first(casrewin
     assert "not protected" not in casrewind("save").out
     status = casrewind("status").out
     assert status.startswith("saved ") and ".env, data/" in status
-    found = json.loads(casrewind("status", "--json").out)
-    assert [(each["path"], each["bytes"], each["directory"]) for each in found["ignored"]] == [(".env", 8, False), ("data", 151, True)]
+    found = casrewind.json("status")["ignored"]
+    assert [(each["path"], each["bytes"], each["files"], each["directory"], each["recreatable"]) for each in found] == [
+        (".env", 8, 1, False, False), ("data", 151, 3, True, False), ("node_modules", 1, 1, True, True),
+    ]  # fmt: skip
 
 
 def test_the_first_save_reads_no_other_directory_again_and_finds_the_same(casrewind, project):
@@ -70,10 +72,9 @@ def test_the_first_save_reads_no_other_directory_again_and_finds_the_same(casrew
     settings = Settings(home=str(project.parent), data=str(project.parent / "none"), environ={})
     tree, rules = Worktree(str(project)), scan_policy(find_root(str(project), settings), settings)
     try:
-        found, complete = find_ignored(tree, rules, [b"src/one/two"])
-        assert complete and [each.path for each in found] == [b".env", b"src/one/two/.env", b"data"]
-        everything, _ = find_ignored(tree, rules)
-        assert find_ignored(tree, rules, [b"", b"other/cache", b"src/one/two"])[0] == everything
+        found = find_ignored(tree, rules, [b"src/one/two"])
+        assert found.is_complete and [each.path for each in found.entries] == [b".env", b"src/one/two/.env", b"data", b"node_modules"]
+        assert find_ignored(tree, rules, [b"", b"other/cache", b"src/one/two"]) == find_ignored(tree, rules)
     finally:
         tree.close()
 

@@ -1,12 +1,14 @@
-"""Real trees to work on, fetched once per machine by the ordinary clients (pip, apt-get) and unpacked afresh each time.
+"""Real trees to work on, fetched once per machine by the ordinary clients (pip, npm, apt-get) and unpacked afresh each time.
 
 They are kept in `CASREWIND_TEST_CACHE`, by default a directory of /var/tmp, which is there for what is to last. Where a client cannot get
 them the tests are skipped, except where CI=true: there that is a failure.
 """
 
 import fcntl
+import functools
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -105,3 +107,58 @@ def kernel(directory):
         with open(rules, "wb") as file:
             file.write(b"\n".join(line for line in lines if line != b"/*"))
     return root
+
+
+FROM_PYPI = ("attrs-26.1.0", "black-26.10.1", "httpx-0.28.1", "jsonschema-4.26.0", "mkdocs-1.6.1", "pytest-9.2.0", "urllib3-2.8.0", "Django-5.2")
+FROM_NPM = ("express-5.3.0", "react-19.3.1", "eslint-10.15.0", "svelte-5.57.3", "vue-3.5.20")
+FROM_DEBIAN = ("htop", "libzstd", "lz4", "libyaml", "tmux", "cmark", "jansson")  # of the system's own release
+REPOSITORIES = [*(f"pypi:{name}" for name in FROM_PYPI), *(f"npm:{name}" for name in FROM_NPM), *(f"debian:{name}" for name in FROM_DEBIAN)]
+
+
+def fetch_from_pypi(name, directory):
+    project, _, version = name.rpartition("-")
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--no-cache-dir", "--disable-pip-version-check", "--no-deps",
+        "--no-binary", project, f"{project}=={version}", cwd=directory)  # fmt: skip
+    (found,) = glob.glob(os.path.join(directory, f"{project}-*.tar.gz"))
+    return found
+
+
+def fetch_from_npm(name, directory):
+    project, _, version = name.rpartition("-")
+    run("npm", "pack", "--silent", f"{project}@{version}", cwd=directory)
+    (found,) = glob.glob(os.path.join(directory, "*.tgz"))
+    return found
+
+
+def fetch_from_debian(name, directory):
+    """The system's own sources of packages, asked for source packages; nothing of the system's is changed."""
+    os.makedirs(os.path.join(directory, "lists", "partial"))
+    os.makedirs(os.path.join(directory, "cache", "archives", "partial"))
+    for path in ["/etc/apt/sources.list", *glob.glob("/etc/apt/sources.list.d/*.list"), *glob.glob("/etc/apt/sources.list.d/*.sources")]:
+        if os.path.exists(path):
+            with open(path) as file:
+                text = re.sub(r"^(Types: *deb|deb)(?=\s)(?!-src)", r"\1-src", file.read(), flags=re.MULTILINE)
+            with open(os.path.join(directory, os.path.basename(path)), "w") as file:
+                file.write(text)
+    places = {"Dir::Etc::sourcelist": "/dev/null", "Dir::Etc::sourceparts": directory, "Dir::State::lists": f"{directory}/lists",
+              "Dir::Cache": f"{directory}/cache"}  # fmt: skip
+    options = [word for key, value in places.items() for word in ("-o", f"{key}={value}")]
+    run("apt-get", *options, "update", cwd=directory)
+    run("apt-get", *options, "source", "--download-only", name, cwd=directory)
+    (source,) = (path for path in glob.glob(os.path.join(directory, "*.orig.tar.*")) if not path.endswith(".asc"))
+    os.mkdir(os.path.join(directory, "x"))
+    unpack(source, os.path.join(directory, "x"))
+    (root,) = glob.glob(os.path.join(directory, "x", "*"))
+    for more in glob.glob(os.path.join(directory, "*.debian.tar.*")):
+        unpack(more, root)
+    run("tar", "-cf", os.path.join(directory, "source.tar"), "-C", os.path.join(directory, "x"), os.path.basename(root), cwd=directory)
+    return os.path.join(directory, "source.tar")
+
+
+def repository(name, directory):
+    """Unpack one of `REPOSITORIES`; its root."""
+    where, _, package = name.partition(":")
+    fetch = {"pypi": fetch_from_pypi, "npm": fetch_from_npm, "debian": fetch_from_debian}[where]
+    archive = once(DJANGO, fetch_django) if package == "Django-5.2" else once(f"{where}-{package}.tar", functools.partial(fetch, package))
+    unpack(archive, directory)
+    return os.path.join(directory, os.listdir(directory)[0])

@@ -2,7 +2,7 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors
@@ -19,7 +19,7 @@ from ...settings import Settings, find_root, open_until_end, scan_policy, store_
 from ...store.layout import Layout
 from ...worktree import ignored
 from ...worktree import root as roots
-from ...worktree.ignored import IgnoredEntry, Verdict
+from ...worktree.ignored import Verdict
 from ...worktree.reader import Worktree
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
-_SHOWN = 5
-"""Ignored entries per line."""
 _WILL_BE_CAPTURED = (ignored.CAPTURED, ignored.MISSING)
 
 
@@ -183,15 +181,6 @@ def _path_of_rules(rules: RuleFile, store: str) -> str:
     if rules.source == "private":
         return Layout(store).rules
     return "core.excludesFile" if rules.source == "global" else os.fsdecode(name_for_output(rules.source))
-
-
-def lines_about_unprotected(found: Sequence[IgnoredEntry], *, complete: bool) -> list[str]:
-    """Lines about ignored entries that tools do not regenerate (ignored.find_ignored); [] without such entries."""
-    if not found:
-        return []
-    shown = [printable(each.path) + ("/" if each.is_dir else "") for each in found[:_SHOWN]]
-    more = f" and {len(found) - _SHOWN}{'' if complete else ' or'} more" if len(found) > _SHOWN else ""
-    return [f"not protected, because git ignores it: {', '.join(shown)}{more}", f"  casrewind include {shlex.quote(shown[0])} protects it"]
 
 
 def _verdict_json(verdict: Verdict, store: str) -> shapes.Shape:

@@ -45,13 +45,12 @@ def save(context: "Context", options: "ParsedOptions", done: Done) -> int:
         _print_skipped(report.skipped)
         if report.created and not point.parent and report.ignored:
             from ...worktree.ignored import find_ignored
-            from .include_exclude_why import lines_about_unprotected
+            from ..show.left_out import SEARCH_ENDED, unprotected_lines
             places: list[bytes] = []
             with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
                 places = read_stat_index(context).directories_with_ignored()
-            found, complete = find_ignored(context.tree, context.policy, places or None)
-            for line in lines_about_unprotected(found, complete=complete):
-                print_line(line)
+            found = find_ignored(context.tree, context.policy, places or None, with_recreatable=False)
+            print_lines([*unprotected_lines(found), *([] if found.is_complete else [SEARCH_ENDED])])
     return REMARKS if report.faults else OK
 
 

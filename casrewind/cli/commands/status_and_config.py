@@ -22,11 +22,11 @@ from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..plan.facts import find_unsent
 from ..show import shapes
+from ..show.left_out import ignored_lines, ignored_shape, lines_of_all_ignored
 from ..show.shapes import Shape, time_of
 from ..show.text import human_size, skipped_lines
 from ..terminal.lines import note, print_json, print_line, print_lines
 from . import OK, Done
-from .include_exclude_why import lines_about_unprotected
 
 if TYPE_CHECKING:
     from ...ops.context import Context
@@ -43,7 +43,7 @@ _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
     found, seen = statuses.status(context), statuses.agents_seen(context)
-    ignored, complete = find_ignored(context.tree, context.policy)
+    ignored = find_ignored(context.tree, context.policy, reads_all=options.ignored)
     connected = []
     for name in agents.NAMES:
         is_connected, gone = hook_checks.find_missing_hook_files(
@@ -58,7 +58,6 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
             last = shapes.checkpoint(found.last, lookup.marks(context, found.last), lookup.current_id(context))
         shape = _status_json(found, seen, context.root.path, context.store.path, options.budget, last)
         shape |= {"connected": connected, "keeps": _keeps_json(found, context.limits)}
-        left_out = [{**shapes.path(each.path), "bytes": each.size, "directory": each.is_dir} for each in ignored]
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
         private = {"file": Layout(context.store.path).rules, "rules": rules}
         remote = find_unsent(context)
@@ -68,12 +67,12 @@ def status(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
             shape["remote"] = remote_shape(remote, environment.configuration().remote_push)
         shape["worktrees"] = [_worktree_json(each) for each in others.find_others(context)]
-        print_json({**shape, "ignored": left_out, "ignored_complete": complete, "private_rules": private})
+        print_json({**shape, **ignored_shape(ignored), "private_rules": private})
     else:
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
-        for line in lines_about_unprotected(ignored, complete=complete):
-            print_line(f"  {line}")
+        lines = lines_of_all_ignored if options.ignored else ignored_lines
+        print_lines(line.with_around("  ") for line in lines(ignored))
     return OK
 
 

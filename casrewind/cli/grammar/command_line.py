@@ -71,6 +71,7 @@ class ParsedOptions(_Namespace):
     glob: bool
     good: str | None
     grep: str | None
+    ignored: bool
     in_place: bool
     into: list[str]
     json: bool

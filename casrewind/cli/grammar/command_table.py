@@ -273,8 +273,9 @@ COMMANDS = {
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
     ), ("[-m MESSAGE] [--] COMMAND ...",), more="The command is a turn: @1 in the list. Exits with the exit code of the command.",
         behind="the command goes", takes_rest=True, creates=True, saves=True, tells_faults=True, function="save_run_pin_cat.run"),
-    "status": Command("Check how the project is protected", ("casrewind status",), (JSON,), tells_faults=True, tells_restore=True,
-        function="status_and_config.status"),
+    "status": Command("Check how the project is protected", ("casrewind status", "casrewind status --ignored"), (
+        flag("--ignored", "list all that ignore rules leave out; counts all of it, however long that takes"), JSON,
+    ), tells_faults=True, tells_restore=True, function="status_and_config.status"),
     "install": Command(
         "Turn on automatic checkpoints for an agent", ("casrewind install claude", "casrewind install claude --tier aggressive"), (
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
