@@ -6,7 +6,8 @@ malformed line, where git itself would stop. All files together have a cost limi
 reported, and earlier settings remain.
 
 The last value wins. Order: system file, the user's two files, repository, worktree. An include is read at its position.
-Not supported: settings in the environment or on a command line, includes by branch or remote, and `%(prefix)` paths.
+Not supported: settings in the environment or on a command line, includes by branch or remote, and `%(prefix)` paths. `find_doubts`
+names such an include, if it sets something for the ignore rules.
 """
 
 import os
@@ -24,13 +25,15 @@ _MOST = 4 << 20  # cost limit of all files: their bytes, plus these amounts for 
 _A_FILE = _A_USER = 40 << 10
 _A_LINE = 40
 _A_CONDITION, _BYTE_OF_A_CONDITION = 4 << 10, 64
-_MOST_NAMED = 3  # refused files reported
+_MOST_NAMED = 3  # refused files reported, and doubts about a setting
+_LONGEST_NAMED = 100  # bytes of a condition in a doubt
 
 _SPACE = b" \t\r\n"
 _NEWLINE, _QUOTE, _BACKSLASH, _OPEN, _CLOSE, _EQUALS = b'\n"\\[]='
 _ESCAPES = {ord("t"): ord("\t"), ord("b"): ord("\b"), ord("n"): _NEWLINE, _BACKSLASH: _BACKSLASH, _QUOTE: _QUOTE}
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _NAME = _LETTERS + b"0123456789-"
+_CONDITIONS = frozenset({b"gitdir", b"gitdir/i"})
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -51,11 +54,38 @@ class GitSettings(NamedTuple):
     refused: tuple[RefusedConfig, ...] = ()
 
 
+class Doubt(NamedTuple):
+    """A file at `path` includes another by a `condition` that is not understood, and that one sets `setting`."""
+
+    path: str
+    condition: str
+    setting: str
+
+
 def read_git_settings(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> GitSettings:
     """The effective settings of the repository with these directories, or None for no repository."""
     reader = _ConfigReader(git_dir, environ)
+    _read_all_files(reader, git_dir, common_dir, environ)
+    if reader.excludes_file is None:
+        own = _directory_of_user(environ)
+        return GitSettings(own and os.path.join(own, "ignore"), reader.ignore_case, False, tuple(reader.refused))
+    return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
+
+
+def find_doubts(git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> list[Doubt]:
+    """The includes by a condition that is not understood, if they would set something that no later line sets for certain."""
+    reader = _ConfigReader(git_dir, environ, doubts={})
+    _read_all_files(reader, git_dir, common_dir, environ)
+    return [doubt for some in (reader.doubts or {}).values() for doubt in some]
+
+
+def _directory_of_user(environ: Mapping[str, str]) -> str | None:
     home, base = environ.get("HOME"), environ.get("XDG_CONFIG_HOME")
-    own = os.path.join(base, "git") if base else None if home is None else os.path.join(home, ".config", "git")
+    return os.path.join(base, "git") if base else None if home is None else os.path.join(home, ".config", "git")
+
+
+def _read_all_files(reader: "_ConfigReader", git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> None:
+    own = _directory_of_user(environ)
     if not _parse_boolean(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
         reader.read_with_includes(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
     if "GIT_CONFIG_GLOBAL" in environ:
@@ -65,9 +95,6 @@ def read_git_settings(git_dir: str | None, common_dir: str | None, environ: Mapp
         reader.read_with_includes(reader.expand("~/.gitconfig"))
     if common_dir is not None:
         reader.read_repository(git_dir, common_dir)
-    if reader.excludes_file is None:
-        return GitSettings(own and os.path.join(own, "ignore"), reader.ignore_case, False, tuple(reader.refused))
-    return GitSettings(reader.excludes_file or None, reader.ignore_case, reader.names_it, tuple(reader.refused))
 
 
 def is_bare(git_dir: str) -> bool:
@@ -80,7 +107,10 @@ def is_bare(git_dir: str) -> bool:
 class _ConfigReader:
     """The settings of the files read so far; a later file overrides an earlier one."""
 
-    def __init__(self, git_dir: str | None, environ: Mapping[str, str]) -> None:
+    def __init__(self, git_dir: str | None, environ: Mapping[str, str], doubts: dict[str, list[Doubt]] | None = None) -> None:
+        """`doubts`: {setting: the includes that may set it}; None = do not look for them."""
+        self.doubts = doubts
+        self._doubtful: tuple[str, str] | None = None  # what is read now counts only by this (file, condition)
         self.excludes_file: str | None = None
         self.ignore_case = False
         self.is_bare = False
@@ -127,19 +157,45 @@ class _ConfigReader:
     def _apply_setting(self, section: bytes, name: bytes, value: bytes | None, path: str) -> None:
         """Apply one setting of the file `path`."""
         if section == b"core." and name == b"ignorecase":
-            self.ignore_case = _parse_boolean(value, otherwise=self.ignore_case)
+            if self._counts_for_certain("core.ignoreCase"):
+                self.ignore_case = _parse_boolean(value, otherwise=self.ignore_case)
         elif value is None:
             return
         elif section == b"core." and name == b"excludesfile":
             expanded = self.expand(os.fsdecode(value), path)
-            if expanded is not None:
+            if expanded is not None and self._counts_for_certain("core.excludesFile"):
                 self.excludes_file, self.names_it = expanded, self.is_own
-        elif name == b"path" and (
-            section == b"include." or (section.startswith(b"includeif.") and self._include_condition_holds(section[10:-1], path))
-        ):
-            included = self.expand(os.fsdecode(value), path)
-            if included:
-                self.read_with_includes(os.path.join(os.path.dirname(path), included))
+        elif name == b"path" and section == b"include.":
+            self._include(value, path)
+        elif name == b"path" and section.startswith(b"includeif."):
+            condition = section[10:-1]
+            if condition.partition(b":")[0] in _CONDITIONS:
+                if self._include_condition_holds(condition, path):
+                    self._include(value, path)
+            elif condition and self.doubts is not None:
+                above = self._doubtful
+                self._doubtful = above or (path, os.fsdecode(condition[:_LONGEST_NAMED]))
+                self._include(value, path)
+                self._doubtful = above
+
+    def _include(self, value: bytes, path: str) -> None:
+        """Read the file that a line of the file `path` names."""
+        included = self.expand(os.fsdecode(value), path)
+        if included:
+            self.read_with_includes(os.path.join(os.path.dirname(path), included))
+
+    def _counts_for_certain(self, setting: str) -> bool:
+        """True if a line that is read now counts. Else it is noted as a doubt, until a later line counts."""
+        if self.doubts is None:
+            return True
+        if self._doubtful is None:
+            self.doubts.pop(setting, None)
+            return True
+        doubt = Doubt(*self._doubtful, setting)
+        some = self.doubts.setdefault(setting, [])
+        if doubt not in some and len(some) < _MOST_NAMED:
+            some.append(doubt)
+        return False
 
     def _charge_or_refuse_file(self, path: str, cost: int) -> bool:
         """Charge a cost to the common limit. If it is exceeded, refuse the file `path` and return False."""
@@ -174,7 +230,7 @@ class _ConfigReader:
     def _include_condition_holds(self, condition: bytes, path: str) -> bool:
         """True if an includeIf condition in the file `path` holds."""
         kind, _, wanted = condition.partition(b":")
-        if kind not in {b"gitdir", b"gitdir/i"} or not self._charge_or_refuse_file(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
+        if not self._charge_or_refuse_file(path, _A_CONDITION + _BYTE_OF_A_CONDITION * len(wanted)):
             return False
         fold = kind == b"gitdir/i"
         from .wildmatch import matches_whole

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from .. import errors, extras, locations
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..gitignore import gitconfig
 from ..gitignore.rules import RULE_FILES
 from ..messages import printable
 from ..model import diff as diffs
@@ -93,6 +94,11 @@ def _read_status(context: Context, unwritable: str) -> Status:
     if push_notes.remote_directory(context.store.remotes) and not extras.are_libraries_installed():
         reasons.append(f"nothing can be pushed: {extras.MISSING}: {extras.INSTALL}")
     reasons += [f"{printable(skip.path)}: {printable(skip.reason)}" for skip in context.policy.faults]
+    reasons += [
+        f"{printable(doubt.path)} has {doubt.setting} set if {printable(doubt.condition)}: casrewind does not understand this condition, "
+        "so that does not count"
+        for doubt in gitconfig.find_doubts(context.root.git_dir, context.root.common_dir, context.environ)
+    ]
     kind = locations.file_system_type(context.store.path)
     if kind in _FLEETING and locations.file_system_type(context.root.path) not in _FLEETING:
         reasons.append(f"the store lies on {kind}, which disappears with its container: give --store DIR or CASREWIND_HOME")

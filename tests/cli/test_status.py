@@ -231,3 +231,19 @@ def test_the_count_is_that_of_list_when_gc_forgot_some_and_when_the_index_is_der
     moved = InProcess(root.parent / "moved", home)
     moved("adopt", str(root), code=0)
     assert moved.json("status")["checkpoints"] == counted
+
+
+def test_a_condition_of_gits_configuration_that_is_not_understood_is_named_if_it_matters(casrewind, root, home):
+    subprocess.run(["git", "init", "-q", "-b", "main", str(root)], check=True)
+    plant(root, {"a": b"1", "b.tmp": b"1"})
+    plant(home, {"rules": b"*.tmp\n", "on-main": b"[user]\nname = me\n", ".gitconfig": b'[includeIf "onbranch:main"]\n path = on-main\n'})
+    casrewind("save", code=0)
+    assert casrewind.json("status")["reasons"] == [], "it sets nothing that counts here"
+    (home / "on-main").write_text("[core]\n excludesFile = ~/rules\n")
+    done = casrewind("save", code=0)
+    assert "onbranch" not in done.out + done.err
+    found = casrewind.json("status")
+    assert found["protected"] is True and found["reasons"] == [
+        f"{home}/.gitconfig has core.excludesFile set if onbranch:main: casrewind does not understand this condition, so that does not count",
+    ]
+    assert "b.tmp" in {entry["path"] for entry in casrewind.json("show", "last", "--files")["entries"]}

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from casrewind.gitignore import gitconfig
-from casrewind.gitignore.gitconfig import GitSettings, read_git_settings
+from casrewind.gitignore.gitconfig import GitSettings, find_doubts, read_git_settings
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git to compare with")
 
@@ -122,6 +122,49 @@ FILES = {
     "worktree configuration in an include": {".git/config": b"[core]\nrepositoryformatversion=0\n[include]\npath=y\n", ".git/y": b"[extensions]\nworktreeConfig\n",
                                              ".git/config.worktree": b"[core]\nexcludesFile=/w\n"},
 }  # fmt: skip
+
+
+ON_MAIN = b'[includeIf "onbranch:main"]\npath=@ROOT@/more\n'
+BY_REMOTE = b'[remote "origin"]\nurl=https://h.example/p\n[includeIf "hasconfig:remote.*.url:https://h.example/**"]\npath=@ROOT@/more\n'
+SETS = b"[core]\nexcludesFile=/y\n"
+DOUBTFUL = {
+    "by branch": ({"~/.gitconfig": ON_MAIN, "/more": SETS}, ["onbranch:main excludesFile"]),
+    "by remote": ({".git/config": BY_REMOTE, "/more": SETS}, ["hasconfig:remote.*.url:https://h.example/** excludesFile"]),
+    "both settings": ({".git/config": ON_MAIN, "/more": SETS + b"ignoreCase\n"}, ["onbranch:main excludesFile", "onbranch:main ignoreCase"]),
+    "further down": ({"~/.gitconfig": ON_MAIN, "/more": b"[include]\npath=y\n", "/y": SETS}, ["onbranch:main excludesFile"]),
+    "below one that is understood": (
+        {"~/.gitconfig": b'[includeIf "gitdir:project/"]\npath=y\n', "~/y": ON_MAIN, "/more": SETS}, ["onbranch:main excludesFile"],
+    ),
+    "another branch": ({"~/.gitconfig": ON_MAIN.replace(b"main", b"other"), "/more": SETS}, ["onbranch:other excludesFile"]),
+    "a condition nobody knows": (
+        {"~/.gitconfig": b'[includeIf "moon:full"]\npath=@ROOT@/more\n', "/more": SETS}, ["moon:full excludesFile"],
+    ),
+    "another setting": ({"~/.gitconfig": ON_MAIN, "/more": b"[user]\nname=x\n"}, []),
+    "set for certain later": ({"~/.gitconfig": ON_MAIN, "/more": SETS, ".git/config": b"[core]\nexcludesFile=/r\n"}, []),
+    "set for certain before": ({"~/.gitconfig": SETS + ON_MAIN, "/more": b"[core]\nexcludesFile=/z\n"}, ["onbranch:main excludesFile"]),
+    "below one that does not hold": (
+        {"~/.gitconfig": b'[includeIf "gitdir:elsewhere/"]\npath=y\n', "~/y": ON_MAIN, "/more": SETS}, [],
+    ),
+    "no file": ({"~/.gitconfig": ON_MAIN}, []),
+    "no condition": ({"~/.gitconfig": b"[includeIf]\npath=@ROOT@/more\n", "/more": SETS}, []),
+}  # fmt: skip
+
+
+@needs_git
+@pytest.mark.parametrize(("files", "doubts"), DOUBTFUL.values(), ids=DOUBTFUL)
+def test_where_git_may_read_something_else_there_is_a_doubt(place, files, doubts):
+    for name, data in files.items():
+        place.write(name, data)
+    found = find_doubts(str(place.git_dir), str(place.git_dir), place.environ)
+    assert [f"{doubt.condition} {doubt.setting.removeprefix('core.')}" for doubt in found] == doubts
+    assert doubts or place.ours() == place.theirs()
+
+
+def test_doubts_are_few_and_short(place):
+    place.write("~/.gitconfig", b"".join(b'[includeIf "onbranch:%d%s"]\npath=@ROOT@/more\n' % (n, b"x" * 9000) for n in range(60)))
+    place.write("/more", SETS)
+    found = find_doubts(str(place.git_dir), str(place.git_dir), place.environ)
+    assert len(found) == 3 and all(len(doubt.condition) == 100 for doubt in found)
 
 
 @needs_git
