@@ -46,7 +46,7 @@ def test_the_formatter_has_nothing_to_warn_of():
 @pytest.mark.skipif(shutil.which("man") is None, reason="man is not installed")
 def test_what_a_reader_sees_has_every_command_with_its_options_and_examples():
     # wide, plain, no hyphens put in: what is looked for stands in one line
-    environment = {**os.environ, "MANWIDTH": "400", "MAN_KEEP_FORMATTING": "", "GROFF_NO_SGR": "1", "LANG": "C.UTF-8"}
+    environment = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "GROFF_NO_SGR": "1", "LANG": "C.UTF-8"}
     done = subprocess.run(["man", "-l", str(PAGE)], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     shown = re.sub(r".\x08|\x1b\[[0-9;]*m", "", done.stdout)
