@@ -2,6 +2,7 @@
 
 The danger prevented here: a rewound conversation contains turns that the user abandoned, or the client rejects it. The
 lines with a uuid form a tree. A rewind inside the client removes no lines; the next prompt only points further back.
+Lines of unknown kinds are in that tree, too: of some sessions more than a third of the tree were lines about progress.
 The user sees one branch, from the newest leaf up. So a transcript is cut after the parent of a prompt, and never inside
 a batch of tool calls. The calls of a batch form a chain, so their results are not all on that branch.
 """
@@ -65,8 +66,15 @@ class ClaudeLine(NamedTuple):
     """The line from which the client explicitly continues."""
     boundary: bool
     """The client compacted the conversation here."""
+    is_link: bool
+    """It is not of a kind that is known to be in the conversation. It only links its children to its parent."""
     prompt: Prompt | None
     """The prompt that it holds, or None. A queued prompt has no turn id."""
+
+    @property
+    def may_end(self) -> bool:
+        """True for a line that may be the newest leaf, or the end of a cut."""
+        return self.uuid != "" and not self.is_link
 
 
 class ClaudeClient(client.ConversationClient):
@@ -140,10 +148,10 @@ class ClaudeClient(client.ConversationClient):
         sort = transcript.text_or_empty(value.get("type"))
         if sort in _BOOKKEEPING:
             return transcript.BOOKKEEPING
-        if sort not in _KINDS and sort != "user":
-            return transcript.UNKNOWN
         if value.get("isSidechain") is True:
             return transcript.SIDECHAIN
+        if sort not in _KINDS and sort != "user":
+            return transcript.UNKNOWN
         if sort == "attachment" and _is_queued_prompt(transcript.object_or_empty(value.get("attachment"))):
             return transcript.QUEUED
         return _KINDS.get(sort) or _kind_of_user(value)
@@ -168,12 +176,7 @@ class ClaudeClient(client.ConversationClient):
         target = index.get(prompt.uuid)
         if target is None:
             raise errors.AgentError("that prompt is not in this transcript")
-        end = index.get(table[target].parent)
-        if end is None and not table[target].parent:
-            return None
-        if end is None or end >= target:  # the parent was removed, or the lines were reordered
-            end = tree_line_before(table, target)
-        return _without_open_calls(data, table, end)
+        return _without_open_calls(data, table, _end_above(table, index, target))
 
     def cut_at_checkpoint(self, data: bytes, cursor: "Cursor", trigger: str) -> bytes | None:
         """The transcript at a checkpoint, by the ids of its cursor; None if nothing had been said yet.
@@ -183,7 +186,7 @@ class ClaudeClient(client.ConversationClient):
         """
         table = parse_lines(data)
         index = first_lines_by_uuid(table)
-        ends = [index[cursor.event_id]] if cursor.event_id in index else []
+        ends = _at_or_before(table, index[cursor.event_id]) if cursor.event_id in index else []
         if trigger in ("turn_end", "session_end"):
             ends += _last_line_of_turn(table, cursor.prompt_id or _turn_at_or_before(table, max(ends, default=-1)))
         if cursor.tool_use_id:
@@ -286,7 +289,8 @@ def parse_lines(data: bytes) -> list[ClaudeLine]:
 def _parse_line(line: transcript.TranscriptLine) -> ClaudeLine:
     value = line.value or {}
     kind = CLIENT.kind_of_line(line.value)
-    in_tree = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN, transcript.SIDECHAIN)
+    is_link = kind in (transcript.BOOKKEEPING, transcript.UNKNOWN)
+    in_tree = "parentUuid" in value if is_link else kind != transcript.SIDECHAIN
     uuid = transcript.text_or_empty(value.get("uuid")) if in_tree else ""
     parent = (
         transcript.text_or_empty(value.get("parentUuid")) or transcript.text_or_empty(value.get("logicalParentUuid")) if in_tree else ""
@@ -300,12 +304,13 @@ def _parse_line(line: transcript.TranscriptLine) -> ClaudeLine:
         kind=kind,
         uuid=uuid,
         parent=parent,
-        turn=transcript.text_or_empty(value.get("promptId")) if in_tree else "",
+        turn=transcript.text_or_empty(value.get("promptId")) if in_tree and not is_link else "",
         message=transcript.text_or_empty(message.get("id")),
         calls=tuple(transcript.text_or_empty(part.get("id")) for part in parts if part.get("type") == "tool_use"),
         results=tuple(transcript.text_or_empty(part.get("tool_use_id")) for part in parts if part.get("type") == "tool_result"),
         pin=transcript.text_or_empty(value.get("leafUuid")) if is_pin else "",
         boundary=kind == transcript.SYSTEM and value.get("subtype") == "compact_boundary",
+        is_link=is_link,
         prompt=_prompt_in_line(line, value, kind, uuid, parent) if uuid else None,
     )
 
@@ -332,18 +337,18 @@ def _prompt_in_line(line: transcript.TranscriptLine, value: Value, kind: str, uu
 
 
 def first_lines_by_uuid(table: Sequence[ClaudeLine]) -> dict[str, int]:
-    """{uuid: index of its first line}."""
+    """{uuid: index of its first line, of a known kind if there is one}."""
     found: dict[str, int] = {}
-    for index, row in enumerate(table):
-        if row.uuid:
-            found.setdefault(row.uuid, index)
+    for is_link in (False, True):
+        for index, row in enumerate(table):
+            if row.uuid and row.is_link == is_link:
+                found.setdefault(row.uuid, index)
     return found
 
 
 def branch_to_newest_leaf(table: Sequence[ClaudeLine], *, pinned: bool) -> list[int]:
     """The indices of the lines from the conversation's first line to its newest leaf. `pinned`: the client's explicit
-    choice of where to continue counts as a leaf. A client can remove a line; its children then follow the previous tree
-    line."""
+    choice of where to continue counts as a leaf."""
     index = first_lines_by_uuid(table)
     at = _newest_leaf_or_pin(table, index, pinned=pinned)
     found: list[int] = []
@@ -351,14 +356,31 @@ def branch_to_newest_leaf(table: Sequence[ClaudeLine], *, pinned: bool) -> list[
     while at is not None and at not in visited:
         visited.add(at)
         found.append(at)
-        parent = table[at].parent
-        at = None if not parent else index[parent] if parent in index else tree_line_before(table, at)
+        at = _line_above(table, index, at)
     return found[::-1]
+
+
+def _line_above(table: Sequence[ClaudeLine], index: dict[str, int], at: int) -> int | None:
+    """The index of a line's parent, None for a first line. A client can remove a line; its children then follow the
+    previous line that may be a leaf."""
+    parent = table[at].parent
+    return None if not parent else index[parent] if parent in index else tree_line_before(table, at)
+
+
+def _end_above(table: Sequence[ClaudeLine], index: dict[str, int], at: int) -> int | None:
+    """The index of the nearest line above a line that may be the end of a cut, or None."""
+    while True:
+        above = _line_above(table, index, at)
+        if above is not None and above >= at:  # the lines were reordered
+            above = tree_line_before(table, at)
+        if above is None or table[above].may_end:
+            return above
+        at = above  # always less
 
 
 def _newest_leaf_or_pin(table: Sequence[ClaudeLine], index: dict[str, int], *, pinned: bool) -> int | None:
     for at in range(len(table) - 1, -1, -1):
-        if table[at].uuid:
+        if table[at].may_end:
             return at
         if pinned and table[at].pin in index:
             return index[table[at].pin]
@@ -366,13 +388,20 @@ def _newest_leaf_or_pin(table: Sequence[ClaudeLine], index: dict[str, int], *, p
 
 
 def tree_line_before(table: Sequence[ClaudeLine], at: int) -> int | None:
-    """The index of the nearest tree line before a line, or None."""
-    return next((i for i in range(at - 1, -1, -1) if table[i].uuid), None)
+    """The index of the nearest line before a line that may be a leaf, or None."""
+    return next((i for i in range(at - 1, -1, -1) if table[i].may_end), None)
+
+
+def _at_or_before(table: Sequence[ClaudeLine], at: int) -> list[int]:
+    """The index of a line, or of the nearest one before it that may be the end of a cut, in a list; [] if there is none."""
+    found = at if table[at].may_end else tree_line_before(table, at)
+    return [] if found is None else [found]
 
 
 def _without_open_calls(data: bytes, table: Sequence[ClaudeLine], end: int | None) -> bytes | None:
     """The lines up to and including `end`, without an unanswered batch of calls at the end; None if nothing was said.
-    Lines with the client's explicit choice of where to continue are removed: the last line decides here."""
+    Lines with the client's explicit choice of where to continue are removed: the last line decides here. So are lines of
+    unknown kinds behind that one."""
     while end is not None and end >= 0:
         table = table[: end + 1]
         chain = branch_to_newest_leaf(table, pinned=False)
@@ -380,9 +409,10 @@ def _without_open_calls(data: bytes, table: Sequence[ClaudeLine], end: int | Non
             return None
         start = _start_of_unanswered_batch(table, chain)
         if start is None:
-            return b"".join(data[row.start : row.end] for row in table if not row.pin)
-        parent = first_lines_by_uuid(table).get(table[start].parent)
-        end = parent if parent is not None and parent < start else tree_line_before(table, start)
+            kept = [row for at, row in enumerate(table) if at <= chain[-1] or not (row.uuid or row.kind == transcript.UNKNOWN)]
+            return b"".join(data[row.start : row.end] for row in kept if not row.pin)
+        parent = _end_above(table, first_lines_by_uuid(table), start)
+        end = parent if parent is not None else tree_line_before(table, start)
     return None
 
 
@@ -412,7 +442,7 @@ def _last_line_of_turn(table: Sequence[ClaudeLine], turn: str) -> list[int]:
         if row.turn and row.turn != turn:
             break
         behind = row.boundary or (behind and not row.turn)
-        if row.uuid and not behind:
+        if row.may_end and not behind:
             end = at
     return [end]
 
@@ -427,5 +457,5 @@ def _line_before_compaction(table: Sequence[ClaudeLine], end: int) -> int | None
     boundary = next((at for at in range(end + 1, len(table)) if table[at].boundary), None)
     if boundary is None:
         return end
-    parent = first_lines_by_uuid(table).get(table[boundary].parent)
-    return parent if parent is not None and end <= parent < boundary else tree_line_before(table, boundary)
+    parent = _end_above(table, first_lines_by_uuid(table), boundary)
+    return parent if parent is not None and end <= parent else tree_line_before(table, boundary)

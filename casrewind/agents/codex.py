@@ -168,7 +168,7 @@ class CodexClient(client.ConversationClient):
         name = transcript.text_or_empty(payload.get("type"))
         if name == "message":
             return _kind_of_message(payload)
-        if name.endswith("_call_output"):
+        if name.endswith("_output"):
             return transcript.TOOL_RESULT
         return transcript.ASSISTANT if name.endswith("_call") or name == "reasoning" else transcript.UNKNOWN
 
@@ -368,7 +368,7 @@ def _parse_line(line: transcript.TranscriptLine) -> CodexLine:
         begins=turn if is_event and name == _STARTED else "",
         ends=turn if is_event and name in _ENDED else "",
         call=call if name.endswith("_call") else "",
-        result=call if name.endswith("_call_output") else "",
+        result="" if name.endswith("_call") else call,
         based=value.get("type") == "session_meta" and bool(transcript.object_or_empty(payload.get("history_base"))),
         prompt=prompt,
     )
@@ -391,8 +391,8 @@ def _index_after_turn(table: Sequence[CodexLine], start: int) -> int:
 
 
 def _without_open_calls(data: bytes, table: Sequence[CodexLine], count: int) -> bytes | None:
-    """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
-    while count:
+    """The first `count` lines, without unanswered calls and unknown lines at the end; None if nothing was said in them."""
+    while count := transcript.count_to_known_end(table, count):
         said = [at for at in range(count) if table[at].kind in _SAID]
         if not said and not any(row.based for row in table[:count]):
             return None

@@ -154,7 +154,8 @@ class CopilotClient(client.ConversationClient):
         if end is None:
             end = transcript.count_lines_before_cursor(data, table, cursor) - 1
         if trigger in ("turn_end", "session_end"):
-            while end + 1 < len(table) and table[end + 1].kind == transcript.BOOKKEEPING and not _belongs_to_next_prompt(table[end + 1]):
+            passed = (transcript.BOOKKEEPING, transcript.UNKNOWN)
+            while end + 1 < len(table) and table[end + 1].kind in passed and not _belongs_to_next_prompt(table[end + 1]):
                 end += 1
         return transcript.without_open_calls(data, table, end + 1)
 
@@ -297,8 +298,9 @@ def _belongs_to_next_prompt(row: CopilotLine) -> bool:
 
 
 def _count_before_prompt(table: Sequence[CopilotLine], at: int) -> int:
-    """The number of events before a prompt and the events that belong to it."""
+    """The number of events before a prompt and the events that belong to it. Unknown events among these go with them."""
     end = at
-    while end > 0 and (_belongs_to_next_prompt(table[end - 1]) or table[end - 1].kind == transcript.SYSTEM):
+    passed = (transcript.SYSTEM, transcript.UNKNOWN)
+    while end > 0 and (_belongs_to_next_prompt(table[end - 1]) or table[end - 1].kind in passed):
         end -= 1
     return end

@@ -207,7 +207,7 @@ def _parse_line(line: transcript.TranscriptLine) -> DroidLine:
     value = line.value or {}
     kind = CLIENT.kind_of_line(line.value)
     message = transcript.object_or_empty(value.get("message"))
-    name = transcript.text_or_empty(value.get("id")) if value.get("type") == "message" else ""
+    name = transcript.text_or_empty(value.get("id")) if kind != transcript.BOOKKEEPING else ""  # one of these has the session's id
     parts = transcript.content_blocks(message.get("content"))
     prompt = None
     if kind == transcript.PROMPT and name:
@@ -226,8 +226,8 @@ def _parse_line(line: transcript.TranscriptLine) -> DroidLine:
 
 
 def _count_before_prompt(table: Sequence[DroidLine], at: int) -> int:
-    """The number of lines before a prompt and its context lines."""
+    """The number of lines before a prompt and its context lines. Unknown lines among these go with them."""
     name = table[at].id
-    while at > 0 and table[at - 1].owner == name:
+    while at > 0 and (table[at - 1].owner == name or table[at - 1].kind == transcript.UNKNOWN):
         at -= 1
     return at

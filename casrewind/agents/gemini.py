@@ -289,15 +289,14 @@ def _parse_line(line: transcript.TranscriptLine) -> GeminiLine:
     value = line.value or {}
     kind = CLIENT.kind_of_line(line.value)
     messages = transcript.object_or_empty(value.get("$set")).get("messages")
-    is_message = kind not in (transcript.BOOKKEEPING, transcript.UNKNOWN)
     return GeminiLine(
         start=line.start,
         end=line.end,
         kind=kind,
-        id=transcript.text_or_empty(value.get("id")) if is_message else "",
+        id=transcript.text_or_empty(value.get("id")) if kind != transcript.BOOKKEEPING else "",
         rewound=value["$rewindTo"] if isinstance(value.get("$rewindTo"), str) else None,
         all=tuple(message for message in messages if isinstance(message, dict)) if isinstance(messages, list) else None,
-        prompt=_prompt_in_value(value, line.start) if is_message else None,
+        prompt=_prompt_in_value(value, line.start),
     )
 
 
@@ -309,7 +308,8 @@ def _prompt_in_value(value: Value, start: int) -> Prompt | None:
 
 
 def _first_lines_if_said(data: bytes, table: Sequence[GeminiLine], count: int) -> bytes | None:
-    """The first `count` lines; None if nothing was said in them."""
+    """The first `count` lines, without unknown ones at the end; None if nothing was said in them."""
+    count = transcript.count_to_known_end(table, count)
     for row in table[:count]:
         if row.kind in _SAID or any(CLIENT.kind_of_line(message) in _SAID for message in row.all or ()):
             return data[: table[count - 1].end]

@@ -149,7 +149,7 @@ class OpencodeClient(client.ConversationClient):
             return _first_lines_if_said(data, table, at if table[at].kind == transcript.ASSISTANT else at + 1)
         if trigger in ("turn_end", "session_end"):
             at += 1
-            while at < len(table) and table[at].kind == transcript.ASSISTANT:
+            while at < len(table) and table[at].kind in (transcript.ASSISTANT, transcript.UNKNOWN):
                 at += 1
             return _first_lines_if_said(data, table, at)
         return _first_lines_if_said(data, table, at + 1)
@@ -282,7 +282,7 @@ def fork_as_import(data: bytes, session: str, root: str) -> Value:
         value = line.value or {}
         if value.get("type") == "session":
             info = {**transcript.object_or_empty(value.get("info")), "id": session}
-        elif CLIENT.kind_of_line(line.value) != transcript.UNKNOWN:
+        elif value.get("type") == "message":
             about = {**transcript.object_or_empty(value.get("info")), "sessionID": session}
             messages.append(
                 {"info": about, "parts": [{**part, "sessionID": session} for part in transcript.content_blocks(value.get("parts"))]}
@@ -331,7 +331,8 @@ def _parse_line(line: transcript.TranscriptLine) -> OpencodeLine:
 
 
 def _first_lines_if_said(data: bytes, table: Sequence[OpencodeLine], count: int) -> bytes | None:
-    """The first `count` lines; None if nothing was said in them."""
+    """The first `count` lines, without unknown ones at the end; None if nothing was said in them."""
+    count = transcript.count_to_known_end(table, count)
     if not any(row.kind in (transcript.PROMPT, transcript.ASSISTANT) for row in table[:count]):
         return None
     return data[: table[count - 1].end]

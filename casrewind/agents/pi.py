@@ -140,7 +140,7 @@ class PiClient(client.ConversationClient):
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The person's messages on the current branch, in conversation order; `every`: in all of the file, in its order."""
         entries = _parse_session(data).entries
-        chosen = entries if every else [entries[at] for at in _path_from_root(entries, len(entries) - 1)]
+        chosen = entries if every else [entries[at] for at in _path_from_root(entries, _last_known(entries, len(entries)))]
         return [entry.prompt for entry in chosen if entry.prompt is not None]
 
     def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
@@ -157,12 +157,14 @@ class PiClient(client.ConversationClient):
         places = {entry.id: at for at, entry in enumerate(session.entries) if entry.id}
         name = cursor.message_id or cursor.event_id
         if name in places:
-            return _branch_without_open_calls(data, session, places[name])
+            at = places[name] if cursor.message_id else _last_known(session.entries, places[name] + 1)
+            return _branch_without_open_calls(data, session, at)
         if not cursor.offset and not cursor.event_id:
             return None  # there was no file yet
         if cursor.message_id:
             raise errors.AgentError("the position of that checkpoint is not in this transcript")
-        return _branch_without_open_calls(data, session, transcript.count_lines_before_cursor(data, session.entries, cursor) - 1)
+        count = transcript.count_lines_before_cursor(data, session.entries, cursor)
+        return _branch_without_open_calls(data, session, _last_known(session.entries, count))
 
     def title_of(self, data: bytes) -> str:
         """The session's name, else the beginning of its first prompt, else ""."""
@@ -309,6 +311,11 @@ def _parse_entry(line: transcript.TranscriptLine, value: Value, name: str, paren
     )
 
 
+def _last_known(entries: Sequence[PiEntry], count: int) -> int:
+    """The index of the last of the first `count` entries whose kind is known, -1 = none. Another one is no leaf."""
+    return transcript.count_to_known_end(entries, count) - 1
+
+
 def _path_from_root(entries: Sequence[PiEntry], at: int) -> list[int]:
     """The indices from the root of the tree to an entry."""
     found = []
@@ -319,10 +326,11 @@ def _path_from_root(entries: Sequence[PiEntry], at: int) -> list[int]:
 
 
 def _branch_without_open_calls(data: bytes, session: PiSession, at: int) -> bytes | None:
-    """The header and the path to an entry, without unanswered calls at its end; None if the path has no message."""
+    """The header and the path to an entry, without unanswered calls and unknown entries at its end; None if the path has no
+    message."""
     entries = session.entries
     path = _path_from_root(entries, at)
-    while path:
+    while path := path[: transcript.count_to_known_end([entries[index] for index in path], len(path))]:
         said = [place for place, index in enumerate(path) if entries[index].kind in _SAID]
         if not said:
             return None

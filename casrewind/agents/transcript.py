@@ -242,12 +242,24 @@ def fork_title(title: str) -> str:
     return _FORK + title
 
 
-class CallLine(EndedLine, Protocol):
-    """A line of a linear transcript, with the ids of the tool calls that it makes and answers."""
+class KindLine(EndedLine, Protocol):
+    """A line of a linear transcript."""
 
     @property
     def kind(self) -> str:
         """One of KINDS."""
+
+
+def count_to_known_end(table: Sequence[KindLine], count: int) -> int:
+    """The number of the first `count` lines, without those of an unknown kind at their end. Such a line may be a part of what
+    comes next, so it ends no cut."""
+    while count > 0 and table[count - 1].kind == UNKNOWN:
+        count -= 1
+    return count
+
+
+class CallLine(KindLine, Protocol):
+    """A line of a linear transcript, with the ids of the tool calls that it makes and answers."""
 
     @property
     def calls(self) -> tuple[str, ...]:
@@ -259,8 +271,8 @@ class CallLine(EndedLine, Protocol):
 
 
 def without_open_calls(data: bytes, table: Sequence[CallLine], count: int) -> bytes | None:
-    """The first `count` lines, without unanswered calls at the end; None if nothing was said in them."""
-    while count > 0:
+    """The first `count` lines, without unanswered calls and unknown lines at the end; None if nothing was said in them."""
+    while (count := count_to_known_end(table, count)) > 0:
         said = [at for at in range(count) if table[at].kind in (PROMPT, ASSISTANT)]
         if not said:
             return None

@@ -203,6 +203,34 @@ def test_lines_whose_parent_is_gone_follow_what_is_in_front_of_them():
         assert claude.cut_before_prompt(data, claude.prompts(data)[-1]) == join([row for row in rows[:4] if row["uuid"] != missing])
 
 
+def progress(uuid, parent, **more):
+    return {"parentUuid": parent, "isSidechain": False, "type": "progress", "data": {"type": "hook_progress"}, "uuid": uuid, **more}
+
+
+def test_a_line_of_an_unknown_kind_links_a_prompt_to_the_line_above_it():
+    """The person went back inside the client, and the next prompt hangs on a line about progress: the turn between is not in the fork."""
+    rows = [typed("a", None, "one"), assistant("b", "a"), typed("c", "b", "two"), assistant("d", "c"), progress("p", "b"), progress("q", "p")]
+    data = join([*rows, typed("e", "q", "three"), progress("r", "e"), assistant("f", "r"), typed("g", "f", "four")])
+    assert texts(data) == ["one", "three", "four"] and texts(join([*rows, progress("z", "d")])) == ["one", "two"]
+    assert claude.cut_before_prompt(data, claude.prompts(data)[1]) == join(rows[:2])
+    kept = claude.cut_before_prompt(data, claude.prompts(data)[2])
+    assert texts(kept) == ["one", "three"] and b'"r"' in kept, "it is copied along"
+
+
+def test_a_conversation_may_begin_anew_below_a_line_of_an_unknown_kind():
+    """As after an accepted plan: what was said before is not in the new conversation."""
+    rows = [typed("a", None, "one"), assistant("b", "a"), progress("p", None), typed("c", "p", "two"), assistant("d", "c")]
+    assert texts(join(rows)) == ["two"]
+    assert claude.cut_before_prompt(join(rows), claude.prompts(join(rows))[0]) is None
+
+
+def test_a_checkpoint_at_a_line_of_an_unknown_kind_ends_at_the_line_before_it():
+    rows = [typed("a", None, "one"), assistant("b", "a"), progress("p", "a"), typed("c", "b", "two"), assistant("d", "c")]
+    assert claude.cut_at_checkpoint(join(rows), Cursor(event_id="p", offset=1), "manual") == join(rows[:2])
+    rows[2] = progress("p", "b", isSidechain=True)
+    assert texts(join(rows)) == ["one", "two"] and claude.kind_of_line(rows[2]) == "sidechain"
+
+
 def test_a_circle_of_parents_is_no_endless_loop():
     data = join([typed("a", "c", "one"), assistant("b", "a"), typed("c", "b", "two")])
     assert texts(data) == ["one", "two"]

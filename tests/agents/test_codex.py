@@ -86,6 +86,15 @@ def test_calls_without_a_result_are_left_out_at_the_end_of_a_cut():
     assert codex.cut_before_prompt(data, codex.prompts(data)[2]).endswith(transcripts.join([answer("c")]))
 
 
+def test_an_item_of_another_kind_that_names_a_call_answers_it():
+    """A search for tools is answered by `tool_search_output`."""
+    for kind in ("tool_search_output", "of-next-year"):
+        said = {"type": "response_item", "payload": {"type": kind, "call_id": "b"}}
+        rows = [META, *turn("t", item("one"), call("b"), said, {"type": "event_msg", "payload": {"type": "token_count"}}, end="")]
+        data = transcripts.join([*rows, item("more")])
+        assert codex.cut_before_prompt(data, codex.prompts(data)[1]) == transcripts.join(rows)
+
+
 def cursor_at(data, end, **more):
     payload = {"hook_event_name": "Stop", "session_id": "s", **more}
     event = events.read_event(codex, json.dumps(payload).encode(), {})

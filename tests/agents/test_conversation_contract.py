@@ -6,6 +6,7 @@ client never wrote. What is special about a client stands in tests/support/known
 
 import json
 import os
+import zlib
 from collections import Counter
 
 import pytest
@@ -14,20 +15,21 @@ from casrewind import agents, errors
 from casrewind.agents import event as events
 from casrewind.agents import session_files, transcript, transcript_position
 from casrewind.model.cursor import Cursor
-from support import known_clients
+from support import known_clients, unknown_lines
 from support.known_clients import CONVERSATIONS, RECORDINGS
 from support.recorded_session import DATA, NAMES, RECORDED, named
 from support.transcripts import is_part_of, values
+from support.unknown_lines import Planted
 
-STRANGE = [b'{"type":"of-next-year", "b":1,"a" :[ ]}\n', b"\x00\x00\xff not json\n", b"\n", b'["list"]\n', b'{"type":"user"\n', b'{"uuid":7}\r\n']
-"""Lines that no client has written yet."""
+PLANTINGS = [(name, way) for name in RECORDINGS for way in unknown_lines.varieties(name.partition("/")[0])]
+"""Each recording, and each kind of line that no client has written yet."""
 UUID = "11111111-2222-4333-8444-555555555555"
 
 
 def pytest_generate_tests(metafunc):
     if "client" in metafunc.fixturenames:
         metafunc.parametrize("client", known_clients.ask(metafunc.function.__name__, CONVERSATIONS), indirect=True)
-    if "recording" in metafunc.fixturenames:
+    if "recording" in metafunc.fixturenames and "variety" not in metafunc.fixturenames:
         metafunc.parametrize("recording", RECORDINGS, indirect=True)
 
 
@@ -40,6 +42,7 @@ class Recording:
         self.data = (DATA / f"{name}.jsonl").read_bytes()
         self.kinds, self.all = RECORDINGS[name]
         self.prompts = [text for text, _, *left in self.all if not left]
+        self.is_three_turns = name in RECORDED.values()
 
     def texts(self, data):
         return [prompt.text for prompt in self.client.prompts(data)]
@@ -129,14 +132,63 @@ def test_a_torn_last_line_is_no_prompt(recording):
         assert recording.texts(recording.data[: end + 1]) == recording.prompts
 
 
-def test_lines_that_nobody_knows_change_no_prompt_and_no_cut(recording):
+def places_in(recording):
+    """The numbers of all lines, and of the end. A client whose first line names the session is not asked in front of that one."""
+    return range(bool(recording.client.sessions.header), recording.data.count(b"\n") + 1)
+
+
+def ask_with_planted(recording, variety, places):
+    """With unknown lines at some places: the same prompts, cuts and ends, and none of these lines at an end."""
     client, data = recording.client, recording.data
-    mixed = b"".join(line + STRANGE[number % len(STRANGE)] for number, line in enumerate(data.splitlines(keepends=True)))
-    assert recording.texts(mixed) == recording.prompts
-    for before, after in zip(client.prompts(data), client.prompts(mixed), strict=True):
-        plain, kept = client.cut_before_prompt(data, before), client.cut_before_prompt(mixed, after)
-        assert (plain is None) == (kept is None)
-        assert kept is None or (is_part_of(kept, mixed) and is_part_of(plain, kept))
+    planted = Planted(client.name, data, variety, places)
+    assert recording.texts(planted.data) == recording.prompts, (variety, places)
+    plain, found = client.prompts(data, every=True), client.prompts(planted.data, every=True)
+    assert [prompt.text for prompt in found] == [prompt.text for prompt in plain]
+    for before, after in zip(plain, found, strict=True):
+        kept = client.cut_before_prompt(planted.data, after)
+        assert planted.plain(kept) == client.cut_before_prompt(data, before), (variety, places, before.text)
+        assert not planted.ends_new(kept) and is_part_of(kept or b"", planted.data)
+    return planted
+
+
+def ends_of_turns(recording, planted):
+    """The end of each turn, cut in the transcript that grew and in one whose start is another, as in a fork. Yields (cut, wanted)."""
+    client, data = recording.client, recording.data
+    rows = data.splitlines(keepends=True)
+    for number, prompt in enumerate(client.prompts(data)):
+        count = recording.all[number + 1][1] if number + 1 < len(recording.all) else len(rows)
+        whole = planted.data[: planted.end_of(count)]
+        wanted = client.cut_at_checkpoint(data, recording.cursor(b"".join(rows[:count]), prompt), "turn_end")
+        cursor = recording.cursor(whole, client.prompts(planted.data)[number])
+        yield client.cut_at_checkpoint(planted.data, cursor, "turn_end"), wanted
+        if client.sessions.line_id and client.name != "opencode":
+            moved = cursor._replace(prefix=b"x" * 32)
+            if cursor.event_id.startswith("planted"):
+                kept = client.cut_at_checkpoint(planted.data, moved, "turn_end")
+                yield kept, wanted if client.name == "claude" else None
+
+
+@pytest.mark.parametrize("recording, variety", PLANTINGS, indirect=["recording"], ids=lambda value: value if isinstance(value, str) else " ".join(value))
+def test_lines_of_unknown_kinds_change_no_prompt_no_cut_and_no_end(recording, variety):
+    """At all places at once, and alone at three places that follow each other from test to test."""
+    places = places_in(recording)
+    planted = ask_with_planted(recording, variety, places)
+    if recording.is_three_turns:
+        for kept, wanted in ends_of_turns(recording, planted):
+            assert not planted.ends_new(kept) and (wanted is None or planted.plain(kept).startswith(wanted))
+    start = zlib.crc32(repr(variety).encode()) % 7
+    for place in (*places[start :: len(places) // 2], places[-1]):
+        ask_with_planted(recording, variety, [place])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("recording, variety", PLANTINGS, indirect=["recording"], ids=lambda value: value if isinstance(value, str) else " ".join(value))
+def test_lines_of_unknown_kinds_at_each_single_place(recording, variety):
+    for place in places_in(recording):
+        planted = ask_with_planted(recording, variety, [place])
+        if recording.is_three_turns:
+            for kept, wanted in ends_of_turns(recording, planted):
+                assert not planted.ends_new(kept) and (wanted is None or planted.plain(kept).startswith(wanted)), place
 
 
 def test_the_end_of_a_turn_is_where_the_next_one_starts(client):

@@ -72,6 +72,11 @@ def test_a_rewind_in_the_client_removes_prompts_and_an_unknown_one_removes_all()
     assert texts(transcripts.join([*rows[:5], {"$rewindTo": "nothing"}, user("e", "other")])) == ["other"]
 
 
+def test_a_rewind_to_a_message_of_an_unknown_kind_leaves_what_is_before_it():
+    rows = [HEAD, user("a", "one"), model("b"), {"id": "n", "type": "news"}, user("c", "two"), {"$rewindTo": "n"}, user("e", "other")]
+    assert texts(transcripts.join(rows)) == ["one", "other"]
+
+
 def test_prompts_before_a_compaction_can_be_gone_back_to():
     rows = [HEAD, user("a", "one"), model("b"), user("c", "two"), model("d"), everything(user("x", "<session_context>"), model("d")), user("e", "on")]
     data = transcripts.join(rows)

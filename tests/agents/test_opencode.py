@@ -71,6 +71,13 @@ def test_what_the_client_imports_has_new_ids_that_agree(tmp_path):
     assert [prompt.message_id for prompt in opencode.prompts(fork)] == [names[0][:16]]
 
 
+def test_a_message_of_an_unknown_role_is_imported_with_the_others(tmp_path):
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    rows[1]["info"]["role"] = "narrator"
+    found = fork_as_import("".join(json.dumps(row) + "\n" for row in rows).encode(), opencode.new_session_id(), str(tmp_path))
+    assert [message["info"]["role"] for message in found["messages"]] == [row["info"]["role"] for row in rows[1:]]
+
+
 def database(directory):
     return opencode_database.write(directory, DATA, [json.loads(line) for line in LINES.splitlines()])
 

@@ -169,9 +169,10 @@ def test_unknown_lines_are_left_out_and_unknown_entries_pass_byte_for_byte():
     strange = b'{"b":1, "a" :[]}\n\x00\xff\n\n[]\n'
     unknown = b'{"type":"of-next-year", "id":"x1","parentId":"a1" ,"n":1e400}\n'
     lines = [join([row]) for row in TWO]
-    data = strange.join(lines[:4]) + unknown + join([user("u3", "x1", "three")])
-    assert texts(data) == ["one", "three"]
-    kept = pi.cut_before_prompt(data, pi.prompts(data)[1])
+    data = strange.join(lines[:4]) + unknown + join([user("u3", "x1", "three"), assistant("a3", "u3"), user("u4", "a3", "four")])
+    assert texts(data) == ["one", "three", "four"]
+    assert unknown not in pi.cut_before_prompt(data, pi.prompts(data)[1]), "it is no end"
+    kept = pi.cut_before_prompt(data, pi.prompts(data)[2])
     assert unknown in kept and strange not in kept and is_part_of(kept, data)
 
 
