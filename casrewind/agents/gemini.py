@@ -2,7 +2,8 @@
 
 A transcript is a log of changes. A line is a message, a message with new contents, a new list of all messages, or a
 rewind to a message. So the lines before any line are a valid transcript of that moment. A prompt has no id in its hook;
-its line has an id. Each start of the client writes all messages again, which adds no prompt.
+its line has an id. Each start of the client writes all messages again, which adds no prompt. Nor does a list of messages
+that the client made itself: after a compaction, it has a summary, and the last prompts once more, with other ids.
 """
 
 import os
@@ -31,6 +32,16 @@ _TRIGGERS = {
 _CONTEXT = "<session_context>"
 _TOLD = "<hook_context>"
 """The beginning of a part that a hook's answer added to a prompt."""
+_OWN = (
+    (_CONTEXT, transcript.META),
+    ("Here is the user's editor context as a JSON object.", transcript.META),
+    ("Here is a summary of changes in the user's editor context", transcript.META),
+    ("System: Potential loop detected.", transcript.META),
+    ("<state_snapshot>", transcript.COMPACT_SUMMARY),
+    ("<scratchpad>", transcript.COMPACT_SUMMARY),
+    ("I ran the following shell command:\n```sh\n", transcript.BASH_MODE),
+)
+"""The beginnings of user messages that the client itself writes, also for a command typed after `!`."""
 _ROOT = ".project_root"
 """The file with the root of the project that a directory of sessions is for."""
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
@@ -121,25 +132,10 @@ class GeminiClient(client.ConversationClient):
 
     def prompts(self, data: bytes, *, every: bool = False) -> list[Prompt]:
         """The user's prompts in conversation order, without those that a rewind removed unless `every`."""
-        found: dict[str, Prompt] = {}
-        gone: set[str] = set()
-        present: dict[str, None] = {}
+        reading = _PromptReading()
         for row in _parse_lines(data):
-            if row.rewound is not None:
-                # The client drops every message if it does not know the id
-                names = list(present)
-                removed = names[names.index(row.rewound) :] if row.rewound in present else [*names, *found]
-                gone.update(removed)
-                for name in removed:
-                    present.pop(name, None)
-            elif row.all is not None:
-                present = dict.fromkeys(transcript.text_or_empty(message.get("id")) for message in row.all)
-                for message in row.all:
-                    _add_unless_there(found, _prompt_in_value(message, row.start))
-            elif row.id:
-                present[row.id] = None
-                _add_unless_there(found, row.prompt)
-        return [prompt for name, prompt in found.items() if every or name not in gone]
+            reading.read_next(row)
+        return [prompt for name, prompt in reading.found.items() if every or name not in reading.gone]
 
     def cut_before_prompt(self, data: bytes, prompt: Prompt) -> bytes | None:
         """The lines before a prompt; None if nothing was said in them. Raises AgentError if the prompt has no line of its
@@ -265,8 +261,8 @@ def _kind_of_user(content: object) -> str:
     if any("functionResponse" in part for part in parts):
         return transcript.TOOL_RESULT
     said = _typed_text(parts)
-    if said.lstrip().startswith(_CONTEXT):
-        return transcript.META
+    if own := next((kind for beginning, kind in _OWN if said.lstrip().startswith(beginning)), ""):
+        return own
     return transcript.PROMPT if said.strip() or any("text" not in part for part in parts) else transcript.META
 
 
@@ -276,9 +272,54 @@ def _typed_text(parts: Sequence[Value]) -> str:
     return "\n".join(text for at, text in enumerate(texts) if not at or not text.startswith(_TOLD))
 
 
-def _add_unless_there(found: dict[str, Prompt], prompt: Prompt | None) -> None:
-    if prompt is not None:
-        found.setdefault(prompt.uuid, prompt)
+class _PromptReading:
+    """One pass over the lines of a transcript."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Prompt] = {}
+        """The prompts by the ids of their messages."""
+        self.gone: set[str] = set()
+        """Those that a rewind removed."""
+        self._present: dict[str, None] = {}  # the messages of the conversation
+        self._before: dict[str, int] = {}  # {a message that has a line of its own: the number of prompts before that line}
+        self._originals: dict[str, str] = {}  # {a copy of a prompt: the prompt}
+
+    def read_next(self, row: GeminiLine) -> None:
+        """Read the next line."""
+        if row.rewound is not None:
+            self._rewind(row.rewound)
+        elif row.all is not None:
+            self._replace_all(row.all, row.start)
+        elif row.id:
+            self._before.setdefault(row.id, len(self.found))
+            self._present[row.id] = None
+            if row.prompt is not None:
+                self.found.setdefault(row.id, row.prompt)
+
+    def _rewind(self, target: str) -> None:
+        names = list(self._present)
+        # The client drops every message if it does not know the id
+        removed = names[names.index(target) :] if target in self._present else [*names, *self.found]
+        self.gone.update(self._originals.get(name, name) for name in removed)
+        for name in removed:
+            self._present.pop(name, None)
+
+    def _replace_all(self, messages: Sequence[Value], start: int) -> None:
+        """A new list of all messages. Where messages have lines of their own, the client made the list of these."""
+        names = [transcript.text_or_empty(message.get("id")) for message in messages]
+        if messages and names[0] in self._before and CLIENT.kind_of_line(messages[0]) == transcript.META:
+            for name in list(self.found)[self._before[names[0]] :]:  # it wrote a line for each message of the list, too
+                del self.found[name]
+        prompts = [prompt for message in messages if (prompt := _prompt_in_value(message, start)) and prompt.uuid not in self.found]
+        if not self._before and not self.found:  # another file was imported
+            self.found.update((prompt.uuid, prompt) for prompt in prompts)
+        self._present = dict.fromkeys(names)
+        left = [prompt for name, prompt in self.found.items() if name not in self._present]
+        for prompt in reversed(prompts):  # the client keeps the end of a conversation
+            at = next((at for at in reversed(range(len(left))) if left[at].text == prompt.text), None)
+            if at is not None:
+                self._originals[prompt.uuid] = left[at].uuid
+                del left[at:]
 
 
 def _parse_lines(data: bytes) -> list[GeminiLine]:

@@ -41,6 +41,11 @@ def everything(*messages):
     return {"$set": {"messages": list(messages)}}
 
 
+SNAPSHOT = "<scratchpad>short</scratchpad>\n<state_snapshot>\n<goal>three files</goal>\n</state_snapshot>"
+SHELL = "I ran the following shell command:\n```sh\nls\n```\n\nThis produced the following result:\n```\na.txt\n```"
+CONTEXT = user("env", "<session_context>\nToday is")
+
+
 def test_what_a_hook_told_the_model_is_no_part_of_the_prompt():
     """The client keeps it as a further part of the prompt's message; a person may type such a text, too."""
     told = {"text": "<hook_context>casrewind: since your last answer</hook_context>"}
@@ -53,6 +58,8 @@ def test_what_a_hook_told_the_model_is_no_part_of_the_prompt():
     [
         (user("a", "hello"), "prompt"), (user("a", "<session_context>\nx"), "meta"), (user("a", " "), "meta"), (user("", "x"), "unknown"),
         ({**user("a", ""), "content": "plain"}, "prompt"), ({**user("a", ""), "content": [{"inlineData": {}}]}, "prompt"),
+        (user("a", SNAPSHOT), "compact_summary"), (user("a", SHELL), "bash_mode"), (user("a", "I ran the following shell command: ls"), "prompt"),
+        (user("a", "Here is the user's editor context as a JSON object. This is for your information only."), "meta"),
         ({**user("a", ""), "content": 7}, "meta"), (result("a"), "tool_result"), (model("a"), "assistant"),
         ({"id": "a", "type": "info", "content": "x"}, "system"), ({"id": "a", "type": ["user"]}, "unknown"),
         (HEAD, "bookkeeping"), ({"$set": 7}, "bookkeeping"), ({"$rewindTo": 7}, "bookkeeping"), ({}, "unknown"), (None, "unknown"),
@@ -82,6 +89,35 @@ def test_prompts_before_a_compaction_can_be_gone_back_to():
     data = transcripts.join(rows)
     assert texts(data) == ["one", "two", "on"]
     assert gemini.cut_before_prompt(data, gemini.prompts(data)[1]) == transcripts.join(rows[:3])
+
+
+def test_compress_and_a_shell_command_typed_in_the_client_are_no_prompts():
+    """After /compress the client makes a new list of all messages: a summary, and the last turns with new ids."""
+    head = [HEAD, everything(CONTEXT), user("a", "one"), model("b"), user("c", "two"), model("d")]
+    kept = [user("k", "two"), model("l")]
+    summary = everything(CONTEXT, user("s", SNAPSHOT), model("t", "Got it. Thanks for the additional context!"), *kept)
+    rows = [*head, user("x", SHELL), summary, user("e", "three"), model("f")]
+    data = transcripts.join(rows)
+    assert texts(data) == texts(data, every=True) == ["one", "two", "three"]
+    assert gemini.cut_before_prompt(data, gemini.prompts(data)[2]) == transcripts.join(rows[:8])
+    assert gemini.cut_before_prompt(data, gemini.prompts(data)[1]) == transcripts.join(rows[:4])
+    assert texts(transcripts.join([*rows, everything(CONTEXT, user("s2", SNAPSHOT), user("k2", "two"), user("e2", "three"))])) == ["one", "two", "three"]
+
+
+def test_a_rewind_to_the_copy_of_a_prompt_removes_the_prompt():
+    summary = everything(CONTEXT, user("s", SNAPSHOT), model("t"), user("k", "go on"), model("l"))
+    rows = [HEAD, user("a", "go on"), model("b"), user("c", "go on"), model("d"), summary, {"$rewindTo": "k"}, user("e", "other")]
+    found = gemini.prompts(transcripts.join(rows))
+    assert [prompt.uuid for prompt in found] == ["a", "e"], "the last of those with its words"
+
+
+def test_copies_that_have_lines_of_their_own_are_no_prompts():
+    """Before the client shortens the output of tools, it writes each message once more, and then the list of them."""
+    copies = [user("env2", "<session_context>\nToday is"), user("k", "one"), model("l"), user("m", "two")]
+    lines = [row for copy in copies for row in (copy, {"$set": {"lastUpdated": "x"}})]
+    rows = [HEAD, everything(CONTEXT), user("a", "one"), model("b"), user("c", "two"), *lines, everything(*copies), model("n"), user("e", "two")]
+    data = transcripts.join(rows)
+    assert [prompt.uuid for prompt in gemini.prompts(data)] == ["a", "c", "e"]
 
 
 def test_an_imported_prompt_is_listed_and_cannot_be_cut_at():
