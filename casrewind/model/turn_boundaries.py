@@ -16,7 +16,7 @@ Session = tuple[str, str]
 
 _AGREE = 150  # characters of two prompts that must be equal: a record keeps only these of a long prompt
 
-_BESIDE_NS = 5_000_000_000  # some clients run the hooks of a session's start and of its first prompt at the same time
+_BESIDE_NS = 5_000_000_000  # some clients run hooks at the same time: of a session's start and its first prompt, or one of ours twice
 
 
 class Span(NamedTuple):
@@ -183,6 +183,10 @@ class _Reading:
 
     def _read_prompt(self, at: int, point: Point, session: Session) -> None:
         newest = self.newest.get(session)
+        if newest is not None and self._is_told_again(newest, point):
+            newest.inside.append(at)
+            self.by_turn.setdefault(point.turn or point.id, newest)
+            return
         is_free = newest is not None and newest.is_open and not newest.ends and point.turn != point.id
         if newest is not None and is_free and self._find_turn(point, session) is newest:
             newest.waiting.append(at)
@@ -190,6 +194,17 @@ class _Reading:
         else:  # with the id of another before, it was typed while a turn ran that has no older record left
             is_inside = point.turn not in ("", point.id) and point.turn not in self.by_turn
             self._open_turn(session, None if is_inside else at, at, point.prompt, point)
+
+    def _is_told_again(self, draft: _Draft, point: Point) -> bool:
+        """True for a prompt that a turn without an end has already. Where hooks are registered twice, each prompt comes twice, at the
+        same time. Qwen Code reports one again after a tool, without its text."""
+        if draft.ends or not draft.is_open:
+            return False
+        for seen in (self.points[at] for at in draft.inside if self.points[at].trigger == checkpoints.PROMPT):
+            is_at_once = seen.prompt == point.prompt and abs(point.at_ns - seen.at_ns) < _BESIDE_NS
+            if seen.prompt_id == point.prompt_id and (is_at_once or (point.prompt_id and not point.prompt)):
+                return True
+        return False
 
     def _read_turn_end(self, at: int, point: Point, session: Session) -> None:
         found, newest = self._find_turn(point, session), self.newest.get(session)

@@ -24,7 +24,8 @@ class Point(NamedTuple):
     """A checkpoint as the turn view reads it.
 
     `label` is "" unless a person or an agent chose it. `turn_id` is the client's id of the whole turn, "" = none.
-    `has_turn_ids`: the client has such ids at all. `turn`: the id of the before of the turn that the record names.
+    `prompt_id`: the client's id of the prompt or of its message, "" = none. `at_ns`: the time of the event, in nanoseconds
+    since 1970. `has_turn_ids`: the client has ids of turns at all. `turn`: the id of the before of the turn that the record names.
     `event`: the client's name of the event, "" without one. `reason`: the event's source or reason.
     `of_subagent`: the event reports that a subagent ended. `subagents`: how many subagents still run after this event.
     `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
@@ -57,6 +58,8 @@ class Point(NamedTuple):
     branch: str = ""
     domain: bytes = b""
     is_saved: bool = True
+    prompt_id: str = ""
+    at_ns: int = 0
 
 
 class PastOperation(NamedTuple):

@@ -37,6 +37,7 @@ def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     field = agents.turn_id_field(point.agent)
     described = point.flags & checkpoints.DESCRIBED and not marked.label
     of_subagent = more.event in _OF_SUBAGENT
+    cursor = cursors.decode(point.cursor) if point.cursor else cursors.Cursor()
     return Point(
         seq=point.seq,
         id=point.id,
@@ -48,7 +49,7 @@ def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         prompt=point.prompt,
         agent=point.agent or more.by_agent,
         session=point.session_key[1] or more.by_session,
-        turn_id=getattr(cursors.decode(point.cursor), field) if field and point.cursor else "",
+        turn_id=getattr(cursor, field) if field else "",
         has_turn_ids=bool(field),
         files=point.files,
         turn=more.turn,
@@ -63,4 +64,6 @@ def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         branch=more.branch,
         domain=point.domain,
         is_saved=point.is_saved,
+        prompt_id=cursor.prompt_id or cursor.message_id or cursor.turn_id,
+        at_ns=more.at_ns or point.created_ns,
     )
