@@ -26,6 +26,10 @@ import time
 import uuid
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from casrewind.agents.client_versions import TRIED  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parent
 SESSIONS = (TOP / "README.md", *(path for path in sorted([*HERE.glob("*.md"), *HERE.glob("guides/*.md")]) if "```console" in path.read_text("utf-8")))
@@ -38,7 +42,7 @@ TURNS = {
     "clean up": {"till.py": "# cleaned up\n", "prices.csv": None, "notes.md": None, "old/till.py": TILL},
 }
 """What the stand-in for a client does to the files at a prompt that has these words in it; None: the file goes."""
-VERSIONS = {"claude": "2.1.329 (Claude Code)", "droid": "0.225.2"}
+VERSIONS = {"claude": f"{TRIED['claude'].tests} (Claude Code)", "droid": TRIED["droid"].tests}
 _INSTALLS = re.compile(r"\.local/casrewind|^(uv|pipx) ", re.MULTILINE)
 _CODE = re.compile(r"\byes [0-9a-z]{1,4}-[0-9a-f]{4}$", re.MULTILINE)
 _BLOCK = re.compile(r"^<!-- (project|\w+: [^\n]*) -->$|^```(console|text|sh)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -161,7 +165,7 @@ class Client:
             message = {"role": role, "content": text if role == "user" else content, **({} if role == "user" else {"id": name})}
             self.write(
                 type=role, uuid=name, parentUuid=self.last, message=message, timestamp=stamp, sessionId=self.session,
-                cwd=str(self.project), version="2.1.329", isSidechain=False, **more,
+                cwd=str(self.project), version=TRIED["claude"].tests, isSidechain=False, **more,
             )  # fmt: skip
         self.last = name
 
@@ -353,7 +357,6 @@ def draw(lines):
 
 def main(arguments):
     """Run all of them; the exit code."""
-    sys.path.insert(0, str(TOP))
     checks = "--check" in arguments
     wrong = 0
     for document in [Path(name).resolve() for name in arguments if name != "--check"] or SESSIONS:

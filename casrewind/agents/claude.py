@@ -83,7 +83,6 @@ class ClaudeClient(client.ConversationClient):
     name = "claude"
     title = "Claude Code"
     program = "claude"
-    proven_version = "2.1.330"
     events = client.ClientEvents(
         triggers={**_TRIGGERS, "StopFailure": "turn_end"},
         before_tool="PreToolUse",

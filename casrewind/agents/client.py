@@ -189,8 +189,6 @@ class Client:
     """The client's name for people."""
     program: str = ""
     """The client's own command."""
-    proven_version: str = ""
-    """The newest version with which casrewind was tried, in the client itself, or ""."""
     events: ClientEvents
     places: ClientPlaces
     settings: ClientSettings

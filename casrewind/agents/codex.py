@@ -85,7 +85,6 @@ class CodexClient(client.ConversationClient):
     name = "codex"
     title = "Codex"
     program = "codex"
-    proven_version = "0.169.0"
     events = client.ClientEvents(
         triggers=_TRIGGERS,
         before_tool="PreToolUse",

@@ -80,7 +80,6 @@ class CopilotClient(client.ConversationClient):
     name = "copilot"
     title = "GitHub Copilot CLI"
     program = "copilot"
-    proven_version = "1.0.102"
     events = client.ClientEvents(
         triggers=_TRIGGERS,
         before_tool="preToolUse",

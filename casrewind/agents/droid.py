@@ -51,7 +51,6 @@ class DroidClient(client.ConversationClient):
     name = "droid"
     title = "Factory Droid"
     program = "droid"
-    proven_version = "0.225.2"
     events = client.ClientEvents(
         triggers=_TRIGGERS,
         before_tool="PreToolUse",

@@ -72,7 +72,6 @@ class GeminiClient(client.ConversationClient):
     name = "gemini"
     title = "Gemini CLI"
     program = "gemini"
-    proven_version = "0.61.0"
     events = client.ClientEvents(
         triggers=_TRIGGERS,
         before_tool="BeforeTool",

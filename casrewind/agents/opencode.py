@@ -57,7 +57,6 @@ class OpencodeClient(client.ConversationClient):
     name = "opencode"
     title = "OpenCode"
     program = "opencode"
-    proven_version = "1.18.33"
     events = client.ClientEvents(
         triggers=_TRIGGERS,
         before_tool="PreToolUse",

@@ -93,7 +93,6 @@ class PiClient(client.ConversationClient):
     name = "pi"
     title = "Pi"
     program = "pi"
-    proven_version = "0.87.1"
     events = client.ClientEvents(
         triggers=_TRIGGERS,
         before_tool="PreToolUse",

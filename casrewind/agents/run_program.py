@@ -17,7 +17,6 @@ from contextlib import suppress
 from .._typing import NamedTuple
 from ..fastjson import JsonObject
 from ..messages import printable
-from .client import Client
 
 _KEPT = 64 << 10
 """Bytes kept of each stream; further bytes are read and dropped."""
@@ -165,16 +164,6 @@ def ask_version(program: str, environ: Mapping[str, str]) -> tuple[str | None, s
     if found is None or len(found[1]) > 40:
         return None, f"prints no version{colon_and_last_line(ran.out)}"
     return found[1], ""
-
-
-def proven_version_if_older(client: Client, version: str) -> str:
-    """The newest proven version, if the version that a client said of itself is newer; else ""."""
-    found, proven = re.search(r"\d+(?:\.\d+)+", version), client.proven_version
-    return proven if proven and found is not None and _version_numbers(found[0]) > _version_numbers(proven) else ""
-
-
-def _version_numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part[:9]) for part in version.split("."))
 
 
 def colon_and_last_line(data: bytes) -> str:

@@ -19,6 +19,7 @@ from casrewind.agents import install as installs
 from casrewind.agents.client import TIERS
 from support.client_settings import FOREIGN, hooks, put, read
 from support.picture import picture
+from support import real_clients
 from support.real_clients import claude, droid
 from support.trees import Dir, Fifo, plant
 
@@ -536,6 +537,6 @@ def test_a_payload_is_read_as_the_event_that_it_is_for(agent):
 
 
 def test_the_real_clients_tell_their_versions():
-    assert version(claude(), HOME="/nowhere") == ("2.1.329", "")
+    assert version(claude(), HOME="/nowhere") == (real_clients.CLAUDE, "")
     if sys.platform == "linux":
-        assert run_program.ask_version(droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == ("0.225.2", "")
+        assert run_program.ask_version(droid(), {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}) == (real_clients.DROID, "")

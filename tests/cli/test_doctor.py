@@ -14,7 +14,7 @@ import pytest
 import casrewind as package
 from casrewind import agents
 from casrewind.agents import claude_plugin as plugin
-from casrewind.agents import run_program
+from casrewind.agents import client_versions, run_program
 from support import real_clients
 from support.client_settings import put, read
 from support.command import Command, Result
@@ -32,6 +32,7 @@ AGENT = {
     "hook_test": (dict, type(None)), "last_event": (dict, type(None)), "last_checkpoint": (dict, type(None)),
     "running": (bool, type(None)), "problems": list,
 }  # fmt: skip
+TRIED = client_versions.TRIED["claude"]
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 GUARD = " 2>/dev/null || :"
 OWN = shlex.join([sys.executable, "-I", f"{Path(package.__file__).parent}/__main__.py", "hook", "claude"]) + GUARD
@@ -332,21 +333,29 @@ def client_program(tmp_path, text, mode=0o755):
     return f"{tmp_path}/bin:/usr/bin:/bin"
 
 
-@pytest.mark.parametrize("said, is_newer", [("2.1.330 (Claude Code)", False), ("2.1.4", False), ("2.1.1000", True), ("3.0", True), ("10.0.0-beta", True)])
-def test_a_client_that_is_newer_than_the_proven_ones_is_noted(doctor, tmp_path, said, is_newer):
-    found = doctor("claude", PATH=client_program(tmp_path, f"echo '{said}'"))
-    assert ("Claude Code is newer than 2.1.330, the newest version with which casrewind was tried" in found.out) == is_newer
+@pytest.mark.parametrize(
+    "said, than",
+    [(TRIED.newest + " (Claude Code)", ""), (TRIED.tests, ""), ("2.1.1000", "newer"), ("3.0", "newer"), ("10.0.0-beta", "newer"), ("2.1.4", "older"), ("1.0", "older")],
+)
+def test_a_client_of_a_version_that_was_not_tried_is_noted(doctor, tmp_path, said, than):
+    found = doctor("claude", PATH=client_program(tmp_path, f"echo '{said}'")).out
+    version = said.partition(" ")[0]
+    assert f"  program     {tmp_path}/bin/claude, version {version}\n" in found
+    assert (f"note: Claude Code {version} is newer than {TRIED.newest}, the newest version" in found) == (than == "newer")
+    assert (f"note: Claude Code {version} is older than {TRIED.tests}, the oldest version" in found) == (than == "older")
+    assert ("under an old Node, npm installs an old one" in found) == (than == "older")
 
 
-def test_the_versions_that_the_tests_run_are_proven():
-    for client in agents.load_conversation_clients():
-        assert run_program.proven_version_if_older(client, getattr(real_clients, client.name.upper())) == "" != client.proven_version
+def test_every_client_that_the_tests_run_has_its_versions():
+    assert set(client_versions.TRIED) == {client.name for client in agents.load_conversation_clients()}
+    for name, tried in client_versions.TRIED.items():
+        assert client_versions.describe_untried(name, tried.tests) == client_versions.describe_untried(name, tried.newest) == ""
+        assert getattr(real_clients, name.upper()) in (tried.tests, os.environ.get(f"CASREWIND_{name.upper()}_VERSION"))
 
 
 def test_a_client_and_its_version(doctor, tmp_path):
-    found = doctor.json("claude", PATH=client_program(tmp_path, "echo '2.1.329 (Claude Code)'"))
-    assert (found["installed"], found["version"]) == (str(tmp_path / "bin" / "claude"), "2.1.329")
-    assert "version 2.1.329" in doctor("claude", PATH=f"{tmp_path}/bin").out
+    found = doctor.json("claude", PATH=client_program(tmp_path, "echo '2.1.7 (Claude Code)'"))
+    assert (found["installed"], found["version"]) == (str(tmp_path / "bin" / "claude"), "2.1.7")
 
 
 def test_a_client_that_hangs(doctor, tmp_path, monkeypatch):
@@ -373,7 +382,7 @@ def test_the_real_client(doctor, tmp_path):
     os.makedirs(tmp_path / "bin")
     os.symlink(claude(), tmp_path / "bin" / "claude")
     found = doctor.json("claude", PATH=f"{tmp_path}/bin:/usr/bin:/bin")
-    assert (found["installed"], found["version"]) == (str(tmp_path / "bin" / "claude"), "2.1.329")
+    assert (found["installed"], found["version"]) == (str(tmp_path / "bin" / "claude"), real_clients.CLAUDE)
 
 
 # -- the project

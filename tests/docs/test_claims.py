@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from casrewind import errors
+from casrewind import agents, errors
+from casrewind.agents.client_versions import TRIED
 from casrewind.cli.grammar import argparse_form as grammar
 from casrewind.cli.grammar.command_line import CommandLine
-from support import real_clients
 
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"
@@ -193,13 +193,15 @@ def test_every_promise_of_the_design_is_in_the_table_that_names_its_tests():
     assert {promise.replace("exact restore", "exact") for promise in promises} - stated == set()
 
 
-def test_the_versions_of_clients_that_are_named_are_those_that_are_tested():
-    for name, version in (("Claude Code", real_clients.CLAUDE), ("Factory Droid", real_clients.DROID)):
-        assert f"version {version}" in said(DOCS / "guides" / f"{name.lower().replace(' ', '-')}.md")
-    tested = {
-        "pi": ("Pi", real_clients.PI), "codex": ("Codex", real_clients.CODEX), "gemini": ("Gemini CLI", real_clients.GEMINI),
-        "copilot": ("GitHub Copilot CLI", real_clients.COPILOT), "opencode": ("OpenCode", real_clients.OPENCODE),
-    }  # fmt: skip
-    for page, (name, version) in tested.items():
-        assert f"## {name} {version}" in said(INTERNALS / "clients.md")
-        assert f"version {version}" in said(DOCS / "guides" / f"{page}.md")
+def test_the_versions_of_clients_stand_in_one_table():
+    page = (INTERNALS / "clients.md").read_text()
+    table = page.partition("## Versions of the clients")[2].partition("\n\nnpm ")[0]
+    rows = re.findall(r"^\| ([A-Z][^|]+) \| ([0-9.]+) \| ([0-9.]+) \| [^|]+ \|$", table, re.MULTILINE)
+    assert sorted(rows) == sorted((agents.load_client(name).title, *tried) for name, tried in TRIED.items())
+    numbers = {number for tried in TRIED.values() for number in tried}
+    samples = {f"  program     /usr/local/bin/{name}, version {tried.tests}" for name, tried in TRIED.items()}
+    pages = {path: path.read_text() for path in (*DOCS.rglob("*.md"), DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md")}
+    pages[INTERNALS / "clients.md"] = page.replace(table, "")
+    for path, text in pages.items():
+        named = [line for line in text.splitlines() if numbers & set(re.findall(r"\d+\.\d+\.\d+", line))]
+        assert [line for line in named if line not in samples] == [], path

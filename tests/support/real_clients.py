@@ -1,7 +1,7 @@
 """The real clients, of one version each, fetched once per machine by npm; nothing that they bring along is run by npm.
 
 A variable `CASREWIND_<CLIENT>_VERSION` (CASREWIND_PI_VERSION, CASREWIND_CLAUDE_VERSION, ...) runs the tests against another
-version. docs/internals/clients.md says what was seen.
+version. casrewind/agents/client_versions.py has the versions, and docs/internals/clients.md says what was seen.
 """
 
 import glob
@@ -12,16 +12,18 @@ import sys
 
 import pytest
 
+from casrewind.agents.client_versions import TRIED
 from support import real_trees
 from support.sample_start import some, start_below
 
-CLAUDE = os.environ.get("CASREWIND_CLAUDE_VERSION") or "2.1.329"
-DROID = os.environ.get("CASREWIND_DROID_VERSION") or "0.225.2"
-PI = os.environ.get("CASREWIND_PI_VERSION") or "0.87.1"
-CODEX = os.environ.get("CASREWIND_CODEX_VERSION") or "0.169.0"
-GEMINI = os.environ.get("CASREWIND_GEMINI_VERSION") or "0.61.0"
-COPILOT = os.environ.get("CASREWIND_COPILOT_VERSION") or "1.0.102"
-OPENCODE = os.environ.get("CASREWIND_OPENCODE_VERSION") or "1.18.33"
+
+
+def _version(client):
+    return os.environ.get(f"CASREWIND_{client.upper()}_VERSION") or TRIED[client].tests
+
+
+CLAUDE, DROID, PI, CODEX = _version("claude"), _version("droid"), _version("pi"), _version("codex")
+GEMINI, COPILOT, OPENCODE = _version("gemini"), _version("copilot"), _version("opencode")
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
 BESIDE_CLAUDE = ("codex", "opencode", "gemini", "copilot", "pi", "droid")

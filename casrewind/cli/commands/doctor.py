@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ... import agents, errors, programs
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...agents import hook_checks, run_program, trial_event
+from ...agents import client_versions, hook_checks, run_program, trial_event
 from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
 from ...agents.hook_records import InstalledHook, distinct
@@ -131,10 +131,8 @@ def _examine_client(
             )
     looked = hook_checks.read_and_check_hooks(client, root, settings.home, settings.environ, tier)
     problems += looked.problems
-    if version is not None and (known := run_program.proven_version_if_older(client, version)):
-        looked = looked._replace(
-            notes=(*looked.notes, f"{client.title} is newer than {known}, the newest version with which casrewind was tried")
-        )
+    if version is not None and (untried := client_versions.describe_untried(client.name, version)):
+        looked = looked._replace(notes=(*looked.notes, f"{client.title} {version} {untried}"))
     if program is not None and version is not None:
         answer = client.ask_about_hooks(looked.hooks, program, root, settings.environ)
         problems += answer.problems
