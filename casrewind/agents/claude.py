@@ -37,6 +37,8 @@ _TAGS = (
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
 _INTERRUPTED = "[Request interrupted by user"
 """The start of the client's note in a conversation after Esc, in front of " for tool use]" or "]"."""
+_WORKTREE_NOTE = "worktree-state"
+_SEARCHED = 1 << 20  # bytes at the end of a transcript; the client repeats the note with each turn
 _SAID = frozenset({transcript.PROMPT, transcript.COMMAND, transcript.TASK_NOTIFICATION, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})
 _TITLES = (("custom-title", "customTitle"), ("ai-title", "aiTitle"), ("summary", "summary"))
 
@@ -230,6 +232,10 @@ class ClaudeClient(client.ConversationClient):
             return False
         blocks = transcript.content_blocks(transcript.object_or_empty(words[-1].get("message")).get("content"))
         return any(transcript.text_or_empty(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
+
+    def works_in(self, transcript: str, directory: str) -> bool:
+        """See `Client`. Where a variable gives the directory of transcripts another name, the client's note of its worktree counts."""
+        return super().works_in(transcript, directory) or _noted_worktree(transcript) == directory
 
 
 CLIENT = ClaudeClient()
@@ -427,6 +433,21 @@ def _start_of_unanswered_batch(table: Sequence[ClaudeLine], chain: Sequence[int]
     if all(answered.issuperset(table[at].calls) for at in group):
         return None
     return min(group.intersection(chain), default=last)
+
+
+def _noted_worktree(path: str) -> str:
+    """The worktree in which the client works by its last note in a transcript; "" if it left it, or noted none."""
+    from .. import fsio
+
+    try:
+        with fsio.closing(fsio.open_regular(os.path.realpath(path))) as fd:
+            os.lseek(fd, max(os.fstat(fd).st_size - _SEARCHED, 0), os.SEEK_SET)
+            data = fsio.read_fd(fd)
+    except (OSError, ValueError):
+        return ""
+    noted = (line.value or {} for line in transcript.parse_lines_containing(data, _WORKTREE_NOTE.encode()))
+    last = next((value for value in noted if value.get("type") == _WORKTREE_NOTE), {})
+    return transcript.text_or_empty(transcript.object_or_empty(last.get("worktreeSession")).get("worktreePath"))
 
 
 def _last_line_of_turn(table: Sequence[ClaudeLine], turn: str) -> list[int]:

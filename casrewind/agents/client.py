@@ -242,6 +242,10 @@ class Client:
         write nothing of it."""
         return False
 
+    def works_in(self, transcript: str, directory: str) -> bool:
+        """True if the client says by the transcript at a path that the session works in a directory. Never raises."""
+        return False
+
     # -- places
 
     def find_home(self, home: str, environ: Mapping[str, str]) -> str:
@@ -368,6 +372,11 @@ class ConversationClient(Client):
         return cut
 
     # -- where sessions are
+
+    def works_in(self, transcript: str, directory: str) -> bool:
+        """See `Client`. The client moves the transcript to the directory of sessions of the project in which it works."""
+        name, found = dashed_project_name(directory), os.path.basename(os.path.dirname(transcript))
+        return self.sessions.by_project and (found == name or (len(name) == LONGEST and found.startswith(name + "-")))
 
     def path_for_project(self, transcript: str, session: str, root: str, home: str, environ: Mapping[str, str]) -> str:
         """The path at which the client looks for a session of the project at `root`. `transcript`: the session's path on the

@@ -54,7 +54,7 @@ class Event(NamedTuple):
     reason: str
     """What ended a session."""
     root: str | None
-    """The project's root from the client's environment, or None."""
+    """The project's root as the client names it, or None."""
     cwd: str
     """The working directory. It follows the agent's cd."""
     parent: str
@@ -110,8 +110,10 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         tools=tuple(call.optional_text("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
         reason=fields.optional_text("reason") or client.implied_reason(name),
-        root=next((value for value in _set_variables(client.events.root_variables, environ) if _is_usable_path(value)), None),
-        cwd=fields.optional_path("cwd") or fields.first_path_in_list("roots"),
+        root=next((value for value in _set_variables(client.events.root_variables, environ) if _is_usable_path(value)), None)
+        or fields.first_path_in_list("roots")
+        or None,
+        cwd=fields.optional_path("cwd"),
         parent=fields.optional_text("parent"),
         subagent=bool(fields.optional_text("subagent")),
         command=command,

@@ -111,7 +111,8 @@ class _HookCall:
     """One call of the hook.
 
     `words`: the agent and, if the client's settings name it, the event. `at_ns`: time of the event (ns since 1970).
-    `is_child`: this process continues the work of a hook. `notice`: what this hook prints for the person at the client.
+    `is_child`: this process continues the work of a hook, in the project of `directory`. `notice`: what this hook prints for the person
+    at the client.
     """
 
     notice = b""
@@ -121,9 +122,10 @@ class _HookCall:
         self.words = [word for word in argv if word != _RESIDENT]
         self.at_ns, self.began = at_ns, began
         self.is_child = _CHILD in argv
+        self.directory = ""
         if self.is_child:
             at = self.words.index(_CHILD)
-            self.words, self.at_ns = self.words[:at], int(self.words[at + 1])
+            self.words, self.at_ns, self.directory = self.words[:at], int(self.words[at + 1]), "".join(self.words[at + 2 :])
 
     def print_notice(self, notice: bytes = b"") -> None:
         """Print what the client shows to the person or gives to the model."""
@@ -148,19 +150,24 @@ class HookJob:
     _saved_root = ""
     """The root of a save."""
 
-    def __init__(self, words: list[str], payload: bytes, at_ns: int) -> None:
-        """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970)."""
+    def __init__(self, words: list[str], payload: bytes, at_ns: int, directory: str = "") -> None:
+        """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970). `directory`: one of
+        the project, "" = not decided yet."""
         from .. import agents
         from ..agents import event as events
 
-        self.payload, self.at_ns = payload, at_ns
+        self.payload, self.at_ns, self._directory = payload, at_ns, directory
         self.client = agents.find_sender(words[0] if words else "", payload)
         self.event = events.read_event(self.client, payload, os.environ, words[1] if len(words) > 1 else "")
 
     @property
     def project_directory(self) -> str:
-        """A directory of the project."""
-        return self.event.root or self.event.cwd or os.getcwd()
+        """A directory of the project. Decided once for an event: what the hook records of it is part of the next decision."""
+        if not self._directory:
+            from . import session_root
+
+            self._directory = session_root.find_directory(self.client, self.event)
+        return self._directory
 
     def is_wanted(self) -> bool:
         """True if the tier includes the event. Without a configured tier every installed hook counts."""
@@ -302,7 +309,7 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
 
         limits.limit_process()
     payload = payloads.read_to_end_keeping_needed(0)  # read all of it, valid or not: the client's write must not fail
-    job = HookJob(call.words, payload, call.at_ns)
+    job = HookJob(call.words, payload, call.at_ns, call.directory)
     if job.event.command is not None:
         from . import slash_command
 
@@ -429,7 +436,7 @@ def _leave_to_child(call: _HookCall, job: HookJob, log: HookLog) -> None:
     from .. import launch
 
     event = job.event
-    command = [*launch.own_command(), "hook", event.agent, event.name, _CHILD, str(job.at_ns)]
+    command = [*launch.own_command(), "hook", event.agent, event.name, _CHILD, str(job.at_ns), job.project_directory]
     null = subprocess.DEVNULL
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=null, stderr=null, start_new_session=True, cwd="/")
     if child.stdin is not None:

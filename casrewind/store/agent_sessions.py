@@ -6,7 +6,7 @@ the ledger. The danger prevented here: a rewind cuts a conversation while its cl
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from .. import fastjson, fsio
@@ -139,6 +139,14 @@ class AgentSessions:
         with fsio.draft_file(os.path.join(self._store, "tmp")) as (draft, fd):
             fsio.write_all(fd, data)
             os.rename(draft, os.path.join(directory, name))
+
+
+def find_newest(stores: Iterable[str], agent: str, session: str) -> AgentSession | None:
+    """The newest record of a session in several stores, which are directories."""
+    name = os.path.join(_DIRECTORY, _file_name_of(agent, session))
+    there = (path for store in stores if os.path.exists(path := os.path.join(store, name)))
+    found = [one for path in there if (one := _read_session(path)) is not None]
+    return max(found, key=lambda one: one.updated_ns, default=None)
 
 
 def _file_name_of(agent: str, session: str) -> str:

@@ -120,3 +120,63 @@ def test_what_a_subagent_never_committed_comes_back_after_its_worktree_was_remov
     client.casrewind(*line.split()[1:], code=0)
     assert (beside.agent / "draft.py").read_text() == "draft\n"
     shutil.rmtree(beside.agent)
+
+
+# -- one conversation in a worktree and in the checkout around it
+
+
+@pytest.fixture(scope="module")
+def resumed(start):
+    """A turn in a worktree, and a second one after the session was resumed from the checkout: the client goes back into the worktree."""
+    client = start()
+    plant(client.project, {"app.py": b"one\n"})
+    make_repository(client.project)
+    client.casrewind("install", "claude", code=0)
+    client.casrewind("save", code=0)
+    into = [call("EnterWorktree", name="w4"), bash("echo in > entered")]
+    client.model.script = {
+        "first": [[bash("echo 1 > first")], ["Done."]], "second": [[bash("echo 2 > second")], ["Done."]],
+        "enter one": [into[:1], into[1:], ["Done."]], "and then": [[bash("echo 3 > then")], ["Done."]],
+        "go inside": [[bash("mkdir lib; git -C lib init -q; cd lib; echo 4 > lib.py")], ["Done."]], "still there": [[bash("echo 5 > more")], ["Done."]],
+    }  # fmt: skip
+    session = client.say("first", "-w", "w3")["session_id"]
+    wait(lambda: newest_of(client, ".claude/worktrees/w3"))
+    client.say("second", "--resume", session)
+    place = client.project / ".claude/worktrees/w3"
+    return SimpleNamespace(client=client, place=place, session=session, inner=InProcess(place, client.home))
+
+
+def prompts_of(casrewind):
+    return [turn["prompt"] for turn in casrewind.json("list")["turns"]]
+
+
+def test_a_session_that_is_resumed_from_the_checkout_has_its_turns_where_the_client_works(resumed):
+    assert (resumed.place / "second").exists()
+    assert prompts_of(resumed.inner) == ["second", "first"]
+    assert prompts_of(resumed.client.casrewind) == []
+    (turn, _) = resumed.inner.json("list")["turns"]
+    assert (turn["changes"]["added"], turn["cut_short"]) == (1, False)
+    report = resumed.inner.json("back", "1", "-y")
+    assert report["prompts"] == ["second"]
+    assert not (resumed.place / "second").exists() and (resumed.place / "first").exists()
+    resumed.inner("undo", "-y", code=0)
+
+
+def test_a_turn_in_which_the_agent_enters_a_worktree_is_of_the_checkout_and_the_next_one_of_the_worktree(resumed):
+    client, place = resumed.client, resumed.place.parent / "w4"
+    session = client.say("enter one", "--allowedTools", "EnterWorktree,Bash")["session_id"]
+    assert (place / "entered").exists()
+    assert prompts_of(client.casrewind) == ["enter one"]
+    assert client.casrewind.json("list")["turns"][0]["cut_short"] is False
+    client.say("and then", "--resume", session)
+    assert prompts_of(client.casrewind) == ["enter one"]
+    assert prompts_of(InProcess(place, client.home)) == ["and then"]
+
+
+def test_a_nested_repository_that_the_agent_enters_by_cd_takes_no_turn(resumed):
+    client = resumed.client
+    before = prompts_of(client.casrewind)
+    session = client.say("go inside")["session_id"]
+    client.say("still there", "--resume", session)
+    assert prompts_of(client.casrewind) == ["still there", "go inside", *before]
+    assert InProcess(client.project / "lib", client.home)("list").code == 10
