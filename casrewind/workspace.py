@@ -402,7 +402,7 @@ class Workspace:
         session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`
         accepts the nearest older one. `confirm` is called with the Plan and the paths that other sessions may have
         changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
-        runs), CheckpointNotFound, else as `restore`. Files are restored first: if that fails, the session is unchanged.
+        runs), CheckpointError (no checkpoint; the newest turn is in another root), else as `restore`. Files go first.
         """
         from .ops.back_without_chat import back_to_prompt
 

@@ -130,7 +130,7 @@ CODES = """## Exit codes
 | 12 | the store has a format that this version does not know |
 | 13 | no space left |
 | 14 | an unsafe path, a refused root, content in the way that no checkpoint holds, a database that a program has open, or a store that other users can write to |
-| 15 | no such checkpoint, or more than one; no such file in it; no path that exists; nothing to undo or redo |
+| 15 | no such checkpoint, or more than one; no such file in it; no path that exists; nothing to undo or redo; a conversation goes on in another directory |
 | 16 | an agent, its settings or its conversation cannot be used; a bisect whose command tells no good from bad |
 | 17 | a remote refuses something, cannot be reached, or is damaged |
 | 20 | the store is damaged |

@@ -6,7 +6,7 @@ The danger prevented here: a person asks for the files alone, and is refused bec
 from .. import errors
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Turn
-from . import rewind
+from . import rewind, turns_elsewhere
 from .context import Context
 from .conversation import find_prompt, whole_session
 from .restore import NewKeeper
@@ -50,6 +50,8 @@ def back_to_prompt(
     try:
         found = find_prompt(context, target, session)
     except errors.AgentError:
+        if target is None or chat:
+            turns_elsewhere.refuse_if_of_session(context, session, "")
         alone = None if chat or in_place else find_turn(context, target, session)
         if alone is None:
             raise

@@ -292,7 +292,7 @@ class RewindTarget(NamedTuple):
     `prompts` and `points`: all prompts of the conversation and the checkpoint of each, or None. `at`: the index of the
     first prompt that is removed. `number`: the place of its turn in the conversation, 1 = the newest. `turn`: the turn's
     number in the list, 0 = not in the list. `is_other`: True if the turn belongs to another conversation than the one
-    that a rewind without a number takes, and the caller did not name it.
+    that a rewind without a number takes, and the caller did not name it. `is_named`: the caller named the turn.
     """
 
     conversation: Conversation
@@ -302,6 +302,7 @@ class RewindTarget(NamedTuple):
     number: int
     turn: int
     is_other: bool
+    is_named: bool
 
     @property
     def prompt(self) -> Prompt:
@@ -371,7 +372,8 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
         if turn.before is not None and turn.before != point.id:
             points[index] = view.points[turn.before]  # a waiting prompt: its turn began at the end of the turn in front
     number = len(opening) - opening.index(index)
-    return RewindTarget(conversation, tuple(prompts), tuple(points), index, number, 0 if turn is None else turn.n, is_other)
+    row = 0 if turn is None else turn.n
+    return RewindTarget(conversation, tuple(prompts), tuple(points), index, number, row, is_other, is_named=wanted is not None)
 
 
 def prompt_of_turn(context: Context, number: int, session: str) -> str:

@@ -7,8 +7,7 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-from collections.abc import Callable, Container, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
@@ -19,16 +18,15 @@ from ..agents.transcript import Prompt
 from ..messages import enumerated, printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
-from ..model import diff as diffs
-from ..model import manifest
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
-from ..model.plan import Action, Plan
-from ..store.agent_sessions import AgentSession
+from ..model.plan import Plan
 from . import conversation as conversations
+from . import turns_elsewhere
 from .context import Context
 from .conversation import Conversation, RewindTarget
 from .execute import Restored
+from .foreign_changes import ForeignChanges
 from .restore import Confirm, Declined, NewKeeper, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
@@ -40,59 +38,6 @@ HANDED_OVER = "handed_over"
 """The mode of a conversation of another machine that keeps its id here."""
 
 _CONNECT = "casrewind install connects an agent's client"
-_RUNS = frozenset({checkpoints.PROMPT, "tool_batch", "compact"})
-
-
-class ForeignChanges:
-    """Paths that other sessions may have changed after a checkpoint, because a turn of theirs was running. Two agents
-    can share a worktree, and a rewind for one resets all of it, so it reports these paths. Create this before the
-    restore, which is a change itself."""
-
-    def __init__(self, context: Context, since: Checkpoint, own: Iterable[str]) -> None:
-        """Reads every checkpoint after `since`. `own` are the sessions that do not count as others. A checkpoint of another
-        machine has no place among those here: then every turn counts of the sessions that run now."""
-        self._paths: set[bytes] = set()
-        self._now: manifest.Finder | None = None
-        mine = frozenset(own)
-        points = [p for p, _ in reversed(context.store.checkpoints()) if p.worktree == context.root.key]
-        last = {point.session: point.seq for point in points if point.session and point.session not in mine}
-        if since.more.machine:
-            last = {session: last[session] for session in _running_among(context, last)}
-            since = points[0] if last else since
-        if not any(seq > since.seq for seq in last.values()):
-            return
-        load = diffs.loader_with_damaged_trees_empty(context.store.load_tree)
-        alive = _running_among(context, last)
-        running: set[str] = set()
-        before = since
-        for point in points:
-            if point.seq > since.seq:
-                if any(point.seq <= last[session] or session in alive for session in running):
-                    with suppress(errors.ManifestRefused):  # keep what was found before the refusal
-                        self._paths.update(change.path for change in diffs.diff(load, before.tree, point.tree))
-                before = point
-            if point.session in last:
-                (running.add if point.trigger in _RUNS else running.discard)(point.session)
-        if running & alive:
-            self._now = manifest.Finder(load, before.tree)
-
-    def among(self, actions: Iterable[Action]) -> tuple[bytes, ...]:
-        """The paths of these actions that another session may have changed, sorted."""
-        return tuple(sorted(action.path for action in actions if action.path in self._paths or self._may_be_of_running_session(action)))
-
-    def _may_be_of_running_session(self, action: Action) -> bool:
-        """True if a path changed after the newest checkpoint while another session's turn is running."""
-        return self._now is not None and not manifest.same_for_restore(self._now.find(action.path), action.before)
-
-
-def _running_among(context: Context, sessions: Container[str]) -> set[str]:
-    """Those of the sessions that run now."""
-    return {one.session for one in context.store.sessions.all() if one.session in sessions and _has_running_turn(one)}
-
-
-def _has_running_turn(seen: AgentSession) -> bool:
-    """True if the session's client is alive and its last event left a turn running."""
-    return seen.running and seen.pid > 0 and client_process.is_alive_or_unknown(client_process.ClientProcess(seen.pid, seen.pid_start))
 
 
 class Chat(NamedTuple):
@@ -157,10 +102,13 @@ def back(
     `chat` the conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose`
     asks. `agree` is called before an `in_place` rewind. With `dry_run` nothing is changed.
 
-    Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, Declined,
-    and errors of `restore`.
+    Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, CheckpointError (the newest turn
+    is in another root), Declined, and errors of `restore`.
     """
     conversation = goal.conversation
+    left: tuple[str, ...] = ()
+    if chat or in_place or not goal.is_named:
+        left = turns_elsewhere.refuse_or_note(context, conversation, goal.prompts, goal.points, goal.at)
     unseen: tuple[str, ...] = ()
     if both and not goal.was_seen:
         name = goal.conversation_in_words
@@ -173,7 +121,7 @@ def back(
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not dry_run and not agree(where):
             raise Declined
-    point, notes = goal.points[goal.at], (*unseen, *_notes_for_user(context, conversation))
+    point, notes = goal.points[goal.at], (*unseen, *left, *_notes_for_user(context, conversation))
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
@@ -212,7 +160,10 @@ def rewind_to_checkpoint(
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
-        own = conversations.own_sessions(conversation, conversations.checkpoints_of_prompts(conversation, everything))
+        points = conversations.checkpoints_of_prompts(conversation, everything)
+        if not is_foreign:
+            turns_elsewhere.refuse_or_note(context, conversation, everything, points)
+        own = conversations.own_sessions(conversation, points)
         restored, foreign = restore_and_find_foreign(
             context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
         )

@@ -156,6 +156,9 @@ def test_a_session_that_is_resumed_from_the_checkout_has_its_turns_where_the_cli
     assert prompts_of(resumed.client.casrewind) == []
     (turn, _) = resumed.inner.json("list")["turns"]
     assert (turn["changes"]["added"], turn["cut_short"]) == (1, False)
+    for words in (("back", "-y"), ("back", "1", "-y")):
+        said = resumed.client.casrewind(*words, code=15).err
+        assert f"is in {resumed.place}: nothing was changed" in said and f"casrewind -C {resumed.place} back" in said
     report = resumed.inner.json("back", "1", "-y")
     assert report["prompts"] == ["second"]
     assert not (resumed.place / "second").exists() and (resumed.place / "first").exists()

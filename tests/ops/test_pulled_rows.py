@@ -14,7 +14,7 @@ from casrewind.model import retention
 from casrewind.model.manifest import PURGED
 from casrewind.model.plan import OUTSIDE
 from casrewind.model.retention import Limits
-from casrewind.ops import agent_event, all_stores, gc, lookup, rewind
+from casrewind.ops import agent_event, all_stores, foreign_changes, gc, lookup, rewind
 from casrewind.ops.outside_edits import edited_outside
 from casrewind.ops.restore import restore
 from casrewind.store import registry
@@ -327,10 +327,10 @@ def test_paths_of_sessions_that_run_now_are_named(here, root, machines, monkeypa
     sandbox.workspace.save()
     point = sandbox.pull_into(here)[-1]
     actions = here.plan_restore(point).actions
-    assert rewind.ForeignChanges(here._context, point, ()).among(actions) == ()
-    monkeypatch.setattr(rewind, "_has_running_turn", lambda seen: seen.session == agent.session)
+    assert foreign_changes.ForeignChanges(here._context, point, ()).among(actions) == ()
+    monkeypatch.setattr(foreign_changes, "_has_running_turn", lambda seen: seen.session == agent.session)
     alive(agent)
-    assert b"agents" in rewind.ForeignChanges(here._context, point, ()).among(actions)
+    assert b"agents" in foreign_changes.ForeignChanges(here._context, point, ()).among(actions)
 
 
 # -- everything that looks at all checkpoints of a store

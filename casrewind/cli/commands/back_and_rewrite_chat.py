@@ -9,7 +9,7 @@ from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, printable
 from ...model.lost_work import NO_EDITS
-from ...ops import back_without_chat, conversation, lookup, rewind
+from ...ops import back_without_chat, conversation, lookup, rewind, turns_elsewhere
 from ...ops import restore as restores
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
@@ -92,10 +92,13 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
 
 
 def _back_without_conversation(context: Context, options: "ParsedOptions", done: Done, error: errors.AgentError) -> int:
-    """casrewind back --code, if the conversation cannot be had: it was not asked for. Raises `error` if it was."""
+    """casrewind back --code, if the conversation cannot be had: it was not asked for. Raises `error` if it was, and CheckpointError if its
+    newest turn is in another root."""
+    preferred = os.environ.get("CASREWIND_SESSION", "")
+    if options.what != "code" or options.prompt is None:
+        turns_elsewhere.refuse_if_of_session(context, options.session or "", preferred)
     if options.what == "chat":
         raise error
-    preferred = os.environ.get("CASREWIND_SESSION", "")
     found = back_without_chat.find_turn(context, options.prompt, options.session or "", preferred)
     if found is None:
         raise error
