@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 
 from .settings import Settings, default_settings, find_root, store_path
+from .store.layout import Layout
 from .worktree import root as roots
 
 TYPE_CHECKING = False
@@ -57,22 +58,19 @@ def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, 
 
     A store fits if its root is gone and half of a sample of its files exist here with the recorded sizes and times. The
     project itself must have no store, or an empty one. Otherwise nothing is changed, and `Moved.candidates` lists
-    possible roots: pass the right one to `adopt`. Workspace methods never adopt by themselves; the command line does.
+    possible roots: pass the right one to `adopt`. Workspace methods never adopt by themselves; commands and hooks do.
 
     With `dry_run`, only report. Raises WorkspaceNotFound (no such directory), RootRefused, StoreBusy, StoreError.
     """
     from .ops import adopt as adoption
 
     given = settings or default_settings()
-    root = find_root(os.fspath(path), given)
-    if given.store is not None or not _may_have_moved(root, given):
+    if not may_have_moved(path, given):
         return adoption.NOTHING
-    return adoption.adopt_moved_here(root, given.data, given.deadline, dry_run=dry_run)
+    return adoption.adopt_moved_here(find_root(os.fspath(path), given), given.data, given.deadline, dry_run=dry_run)
 
 
-def _may_have_moved(root: roots.Root, settings: Settings) -> bool:
-    """True if a root has no store, or a store without any record."""
-    from .store.layout import Layout
-
-    layout = Layout(store_path(root, settings))
-    return not layout.exists() or layout.is_untouched()
+def may_have_moved(path: str | os.PathLike[str], settings: Settings) -> bool:
+    """True if the project of `path` has no record in a store of its own. Quick: every hook asks. Raises as `adopt_moved`."""
+    layout = Layout(store_path(find_root(os.fspath(path), settings), settings))
+    return settings.store is None and (not layout.exists() or layout.is_untouched())

@@ -314,14 +314,12 @@ def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> s
 
     Otherwise returns a text for the error message: the missing roots that may be this project, and how to adopt them.
     It returns "" without such roots.
-
-    Only commands adopt a store, because a person reads their lines. A hook always makes a new store.
     """
     import shlex
 
-    from .. import launch, projects
+    from .. import projects
 
-    if settings.store is not None or os.environ.get(launch.INSIDE):
+    if settings.store is not None:
         return ""
     found = projects.adopt_moved(directory, settings, dry_run=dry_run)
     if found.adopted is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .._typing import NoReturn
     from ..agents.event import Event
     from ..config import Config
+    from ..ops.adopt import Moved
     from ..ops.context import Context
     from ..ops.save import Saved
     from ..settings import Settings
@@ -149,6 +150,8 @@ class HookJob:
     """Of a save that a push follows: the root, the store's directory of remotes, and the number of the checkpoint's record."""
     _saved_root = ""
     """The root of a save."""
+    _moved: "Moved | None" = None
+    """What was found of a project that may have been moved here."""
 
     def __init__(self, words: list[str], payload: bytes, at_ns: int, directory: str = "") -> None:
         """`words`: the agent, perhaps the event. `payload`: the client's JSON, received at `at_ns` (ns since 1970). `directory`: one of
@@ -194,7 +197,7 @@ class HookJob:
             return b""  # before the import: every prompt comes here
         from . import notices
 
-        return notices.answer_for_person(self.client, self.event, self.config, context, saved)
+        return notices.answer_for_person(self.client, self.event, self.config, context, saved, self._moved)
 
     def notice_of_failed_start(self, error: Exception, store: str) -> bytes:
         """The hook's output for the person if a session starts with this error, or b"". `store`: "" if unknown."""
@@ -204,6 +207,14 @@ class HookJob:
         from . import notices
 
         return notices.answer_after_error(self.client, error, store)
+
+    def go_on_if_moved(self) -> None:
+        """If the project has no checkpoint here, go on in the store that it had elsewhere, as a command does. Raises StoreBusy if that is
+        in use: then no other one was begun."""
+        from .. import projects
+
+        if projects.may_have_moved(self.project_directory, self.settings):
+            self._moved = projects.adopt_moved(self.project_directory, self.settings)
 
     def text_for_model(self, context: "Context") -> bytes:
         """The hook's output for the model: what was restored since the session's last prompt, or b"". Call it before the
@@ -344,9 +355,14 @@ def _save_here(call: _HookCall, job: HookJob, log: HookLog) -> bool:
     event = job.event
     try:
         _limit_time(call.seconds_left(event.budget))
+        from .. import errors
         from ..ops import agent_event
         from ..settings import open_until_end
 
+        try:
+            job.go_on_if_moved()
+        except errors.StoreBusy:
+            return False  # a child waits longer
         with open_until_end(job.project_directory, job.settings, create=True) as context:
             log.directory = context.store.path
             context.store.sessions.record(agent_event.session_record(context, event, job.at_ns))
@@ -380,6 +396,7 @@ def _save_as_child(job: HookJob, log: HookLog) -> None:
     from ..settings import find_root, open_until_end, store_path
     from . import limits
 
+    job.go_on_if_moved()
     event, root = job.event, find_root(job.project_directory, job.settings)
     store = store_path(root, job.settings)
     limits.raise_limit_for_index(store)

@@ -11,12 +11,16 @@ from .. import errors
 from ..agents.client import Client
 from ..agents.event import Event
 from ..config import Config
-from ..messages import printable
+from ..messages import printable, shell_quoted
 from ..model import diff as diffs
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR
 from ..ops.context import Context
 from ..ops.save import Saved
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..ops.adopt import Moved
 
 _SHOWN = 2  # paths that a warning names
 _HALF_RESTORED = (
@@ -25,10 +29,13 @@ _HALF_RESTORED = (
 )
 
 
-def answer_for_person(client: Client, event: Event, config: Config, context: Context, saved: Saved | None) -> bytes:
-    """What the hook prints at an event, b"" for nothing. `saved`: the event's checkpoint, None before it is made."""
+def answer_for_person(
+    client: Client, event: Event, config: Config, context: Context, saved: Saved | None, moved: "Moved | None"
+) -> bytes:
+    """What the hook prints at an event, b"" for nothing. `saved`: the event's checkpoint, None before it is made. `moved`: what was
+    found of a project that may have been moved here."""
     try:
-        text = _notice_text(event, config, context, saved)
+        text = _notice_text(event, config, context, saved, moved)
     except (errors.CasrewindError, OSError):
         text = ""  # a notice is not worth a failure
     return _as_answer_for_person(client, text) if text else b""
@@ -45,16 +52,25 @@ def _as_answer_for_person(client: Client, text: str) -> bytes:
     return json.dumps(client.person_answer(text)).encode() + b"\n"
 
 
-def _notice_text(event: Event, config: Config, context: Context, saved: Saved | None) -> str:
+def _notice_text(event: Event, config: Config, context: Context, saved: Saved | None, moved: "Moved | None") -> str:
     if saved is None and event.trigger == "session_start" and config.session_line:
         from .state_line import state_line
 
-        return state_line(context)
+        return state_line(context) + _words_of_former_root(moved)
     if saved is None and event.trigger == "prompt":
         return _HALF_RESTORED if context.store.is_interrupted(context.root.key) else ""
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
         return ""
     return _warning_of_removed_files(_removed_paths(context, saved.checkpoint), config.warn_removed)
+
+
+def _words_of_former_root(moved: "Moved | None") -> str:
+    """From where the project was moved, or whose checkpoints may be its own; "" if nothing was found."""
+    if moved is None:
+        return ""
+    if moved.adopted is not None and moved.adopted.old != moved.adopted.root:
+        return f"; the project was moved here from {printable(moved.adopted.old)}"
+    return "".join(f"; if it was at {printable(old)} before: casrewind adopt {shell_quoted(old)}" for old in moved.candidates[:1])
 
 
 def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:

@@ -24,6 +24,7 @@ from ..store.store import Store
 from ..worktree import root as roots
 from ..worktree.reader import Worktree
 from ..worktree.root import Root
+from .context import Context
 
 
 class Adopted(NamedTuple):
@@ -220,11 +221,13 @@ def _may_be_linked(root: Root) -> bool:
 
 
 class _FormerRoot(NamedTuple):
-    """A store with a missing root `old` that may be the project's former path. `is_sure`: a sample of files matches.
-    After an interrupted adoption, `old` is the current root."""
+    """A store with a missing root `old` that may be the project's former path. `newest`: the id of its newest checkpoint. `is_alike`: the
+    files of a sample have their sizes; `is_sure`: their times, too. After an interrupted adoption, `old` is the current root."""
 
     store: str
     old: str
+    newest: str
+    is_alike: bool
     is_sure: bool
 
 
@@ -250,12 +253,22 @@ def _inspect_if_former_root(path: str, root: Root, tree: Worktree, *, is_namesak
             return None
         newest = _newest_of_missing_root(path, root, registry.newest_of_each_worktree(store))
         if newest is None or newest.worktree == root.key:
-            return newest and _FormerRoot(path, root.path, is_sure=False)
+            return newest and _FormerRoot(path, root.path, newest.id, is_alike=False, is_sure=False)
         old = os.fsdecode(newest.root)
         same_size, same_time = _compare_sample(store, newest, tree)
-        if same_time and not roots.why_maybe_unmounted(old, newest.created_ns):
-            return _FormerRoot(path, old, is_sure=True)
-        return _FormerRoot(path, old, is_sure=False) if same_size or os.path.basename(old) == os.path.basename(root.path) else None
+        is_sure = same_time and not roots.why_maybe_unmounted(old, newest.created_ns, store=path, removes=False)
+        found = _FormerRoot(path, old, newest.id, same_size, is_sure)
+        return found if same_size or os.path.basename(old) == os.path.basename(root.path) else None
+
+
+def find_former_roots(context: Context) -> list[str]:
+    """The missing roots at which a project with checkpoints may have been before: those with files of the same sizes, whose checkpoints
+    are not here. Opens up to 200 stores, and takes half a millisecond for each."""
+    root = context.root
+    if context.store.path != registry.store_directory(context.data, roots.store_name_of(root.path)):
+        return []  # a linked worktree, or --store
+    formers = _candidate_stores(root, context.data)
+    return [former.old for former in formers if former.is_alike and context.store.checkpoint(former.newest) is None]
 
 
 def _newest_of_missing_root(path: str, root: Root, newest: list[Checkpoint]) -> Checkpoint | None:
@@ -271,8 +284,13 @@ def _newest_of_missing_root(path: str, root: Root, newest: list[Checkpoint]) -> 
 def _compare_sample(store: Store, newest: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
     """Compare a sample of files. Returns (half or more have the recorded size, half or more also the recorded
     mtime)."""
-    current = store.history(newest.worktree).current  # after a restore, the files match this checkpoint
-    point = (store.checkpoint(current) if current else None) or newest
+    current = store.history(newest.worktree).current  # after a restore, the files have the content of this checkpoint
+    point = store.checkpoint(current) if current else None
+    found = [_compare_sample_with(store, one, tree) for one in (point, newest) if one is not None]  # and times of either
+    return any(size for size, _ in found), any(time for _, time in found)
+
+
+def _compare_sample_with(store: Store, point: Checkpoint, tree: Worktree) -> tuple[bool, bool]:
     entries = islice(manifest.walk(store.load_tree, point.tree), _MOST_ENTRIES)
     sample = list(islice((item for item in entries if item[1].kind == manifest.FILE and item[1].size), _SAMPLE))
     sizes = times = 0

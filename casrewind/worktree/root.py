@@ -72,16 +72,18 @@ def is_still_there(root: str, *, unlike: str = "") -> bool:
     return stat.S_ISDIR(status.st_mode) and not (other is not None and os.path.samestat(status, other))
 
 
-def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
+def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "", removes: bool = True) -> str:
     """Why a missing root may still exist on an unmounted disk; "" if it was removed.
 
     The danger prevented here: history is deleted, or given to another directory, while a disk is unplugged. Removing a
     root changes its parent directory. Unmounting a disk reveals another, unchanged directory.
 
-    `used_ns` is a time when the root existed (nanoseconds since 1970). A caller that deletes the root's store passes
-    its path as `store`. Then a root below directories for mount points, or hidden by a container, is doubtful as well.
+    `used_ns` is a time when the root existed (nanoseconds since 1970). A caller that deletes the root's store, or gives it
+    to another root, passes its path as `store`. Then a root that a container hides is doubtful as well. If the caller
+    `removes` the store, so are a link in its place, and a root below directories for mount points.
     """
-    if store and os.path.islink(root):
+    is_strict = bool(store) and removes
+    if is_strict and os.path.islink(root):
         return "a link stands in its place, as after a move"
     place, status = os.path.dirname(root), None
     while status is None:
@@ -96,7 +98,7 @@ def why_maybe_unmounted(root: str, used_ns: int, *, store: str = "") -> str:
     if not stat.S_ISDIR(status.st_mode):
         return ""
     for top in _MOUNT_PARENTS:
-        if locations.is_in(root, top) and (store or not locations.is_in(place, top) or os.stat(top).st_dev == status.st_dev):
+        if locations.is_in(root, top) and (is_strict or not locations.is_in(place, top) or os.stat(top).st_dev == status.st_dev):
             return f"it lies under {top}, where removable disks are mounted"
     kind = locations.file_system_type(place)
     if kind == "autofs":

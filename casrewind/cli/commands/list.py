@@ -8,7 +8,7 @@ from itertools import islice
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
@@ -37,6 +37,8 @@ _COLUMNS, _PATHS = 76, 2
 """Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
 _SET_COLUMNS = 50
 """So many of the newest turns set the columns, or as many as `-n` lists: not all, so that not all are read."""
+_FORMER_ROOTS = 3
+"""Roots at which the project may have been before that a list names."""
 _NARROW = 84
 """Columns that a list of checkpoints needs for all its columns of data."""
 _Found = tuple[Checkpoint, Marked]
@@ -160,6 +162,8 @@ def _list_turns_or_checkpoints(context: Context, options: "ParsedOptions", done:
             _print_rows(context, timeline, _rows_until_forgotten(context, timeline, rows, steps), chosen, options, damaged)
             if not options.oneline:
                 _print_count_elsewhere(context)
+                if timeline.is_short:
+                    _print_former_roots(context)
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if timeline.view.is_damaged:
@@ -200,20 +204,21 @@ class _Timeline:
             return None
         if terminal_width() >= PIPED:  # no column ends there
             return newest_turns.read_some(self._context)
-        return None if self._is_short else newest_turns.read_rows(self._context, 1, _SET_COLUMNS + 1)
+        return None if self.is_short else newest_turns.read_rows(self._context, 1, _SET_COLUMNS + 1)
 
     def highest(self) -> int:
         """The highest number of a turn that may be listed, or more: of a long history it is not known at first."""
         count = self._context.store.count_listed_checkpoints(self._context.root.key)
-        return min(self._options.number or count, len(self.view.turns) if self._is_short else count)
+        return min(self._options.number or count, len(self.view.turns) if self.is_short else count)
 
     def measured_turns(self) -> Sequence[Turn]:
         """The turns that set the columns."""
         number = self._options.number
-        return self.view.turns if self._is_short and not number else self.view.turns[: max(min(number or 0, self.highest()), _SET_COLUMNS)]
+        return self.view.turns if self.is_short and not number else self.view.turns[: max(min(number or 0, self.highest()), _SET_COLUMNS)]
 
     @property
-    def _is_short(self) -> bool:
+    def is_short(self) -> bool:
+        """True if the history is so short that all of it is read at once."""
         from ...ops.newest_turns import SHORT
 
         return self._context.store.count_listed_checkpoints(self._context.root.key) <= SHORT
@@ -417,6 +422,14 @@ def _print_count_elsewhere(context: Context) -> None:
         names = [printable(point.root) for point in others]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
         print_lines([styled((f"{subject} checkpoints, too: casrewind list --all", DIM))])
+
+
+def _print_former_roots(context: Context) -> None:
+    """How to take over the checkpoints that the project may have from before it was moved. A hook begins without them if it is not sure."""
+    from ...ops import adopt
+
+    for old in adopt.find_former_roots(context)[:_FORMER_ROOTS]:
+        print_line(f"if this project was at {printable(old)} before: casrewind adopt {shell_quoted(old)}")
 
 
 def _worktree_names(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, str]:
