@@ -50,11 +50,12 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.status import Status
     from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
     from .ops.verify_and_repair import Problem, Verified
-    from .projects import adopt, adopt_moved, prune_missing, stores
+    from .projects import adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
     from .remote.pushed import Pushed
     from .remote.remote_config import RemoteConfig
+    from .remote.take_over import adopt
     from .settings import Settings, default_settings
     from .store.catalog import Marked
     from .workspace import Workspace, open  # noqa: A004 - the public name
@@ -171,11 +172,12 @@ _ROOMS = {
     "ops.all_stores": "Found Pruned Spared Timeline",
     "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
     "ops.verify_and_repair": "Problem Verified",
-    "projects": "adopt adopt_moved prune_missing stores",
+    "projects": "adopt_moved prune_missing stores",
     "remote.clone": "Cloned clone",
     "remote.pull": "Pulled",
     "remote.pushed": "Pushed",
     "remote.remote_config": "RemoteConfig",
+    "remote.take_over": "adopt",
     "settings": "Settings default_settings",
     "store.catalog": "Marked",
     "workspace": "Workspace open",

@@ -1,15 +1,14 @@
-"""All projects of a user: listing and pruning their stores, and adopting moved projects. Needs no open workspace."""
+"""All projects of a user: listing and pruning their stores, and going on with that of a moved project. Needs no open workspace."""
 
 import os
 from collections.abc import Callable
 
 from .settings import Settings, default_settings, find_root, store_path
 from .store.layout import Layout
-from .worktree import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .ops.adopt import Adopted, Moved
+    from .ops.adopt import Moved
     from .ops.all_stores import Found, Pruned
 
 
@@ -35,22 +34,6 @@ def prune_missing(
 
     given = settings or default_settings()
     return prune_missing(given.data, age, confirm, force=given.force, dry_run=dry_run)
-
-
-def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: Settings | None = None) -> "Adopted":
-    """Transfer the checkpoints of `old`, a root that was moved, to the root that contains `path`.
-
-    `old` is relative to `path`. Raises UsageError (both are the same root), WorkspaceNotFound (`old` has no
-    checkpoints), RootRefused (`old` still exists), WorkspaceError (`path` has checkpoints already), JournalOpen and
-    StoreBusy. Nothing is changed then.
-    """
-    from .ops import adopt as adopts
-
-    given = settings or default_settings()
-    root = find_root(os.fspath(path), given)
-    former = roots.former_paths(os.path.join(os.path.abspath(path), old))
-    store = None if given.store is None else store_path(root, given)
-    return adopts.adopt(adopts.AdoptRequest(root, former, given.data, store, given.force, given.deadline))
 
 
 def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, *, dry_run: bool = False) -> "Moved":

@@ -29,12 +29,24 @@ from .context import Context
 
 class Adopted(NamedTuple):
     """The result of an adoption: the old root, the new `root`, the directory of the `store`, and the number of
-    checkpoints (without safety checkpoints)."""
+    checkpoints (without safety checkpoints). `machine`: the name under which they are listed as those of another machine, "" = they are
+    this root's. `problems`: sentences about what could not be taken."""
 
     old: str
     root: str
     store: str
     checkpoints: int
+    machine: str = ""
+    problems: tuple[str, ...] = ()
+
+
+class HasOwnCheckpoints(errors.WorkspaceError):
+    """The new root has checkpoints in a store of its own. `store`: the directory of the store of the old root, `old`."""
+
+    def __init__(self, root: str, old: str, store: str) -> None:
+        """`root`: the new root."""
+        super().__init__(f"{printable(root)} has checkpoints of its own")
+        self.old, self.store = old, store
 
 
 class AdoptRequest(NamedTuple):
@@ -51,8 +63,8 @@ class AdoptRequest(NamedTuple):
 
 
 def adopt(request: AdoptRequest) -> Adopted:
-    """Transfer the checkpoints of the old root to the new one. Raises WorkspaceNotFound, RootRefused (the old root
-    still exists), JournalOpen, StoreBusy, WorkspaceError and others. After an error nothing is changed."""
+    """Transfer the checkpoints of the old root to the new one. Raises WorkspaceNotFound, RootRefused (the old root still exists),
+    HasOwnCheckpoints, JournalOpen, StoreBusy, WorkspaceError and others. After an error nothing is changed."""
     target = request.store or registry.store_directory(request.data, roots.store_name_of(request.root.owner))
     request = request._replace(old=[path for path in request.old if path != request.root.path])
     if not request.old:
@@ -103,11 +115,7 @@ def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> A
             if not points:
                 raise errors.WorkspaceNotFound(f"no checkpoint was ever made of {printable(old)}: there is nothing to adopt")
         if registry.has_store_or_remains(target) and _has_checkpoints(target, None, request.deadline):
-            raise errors.WorkspaceError(
-                f"{printable(request.root.path)} has checkpoints of its own in {printable(target)}",
-                f"casrewind --store {printable(source)} restore ID --to DIR writes one of {printable(old)} elsewhere; to go on with those "
-                f"instead, move {printable(target)} away and adopt again"
-            )
+            raise HasOwnCheckpoints(request.root.path, old, source)
         registry.remove_store_if_empty(target, request.deadline)
         with Store(source, deadline=request.deadline) as opened:
             adopted = _record_adoption(request, old, opened, points)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 from .. import errors, heap
-from .._typing import NamedTuple
+from .._typing import NamedTuple, Protocol
 from ..messages import plural
 from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
@@ -20,6 +20,7 @@ from .arriving import Arriving, Here, Item, records_to_store
 from .chain import ChainReader
 from .piece import CONTAINER, CONTENT
 from .piece_errors import PieceDamaged, PieceGone
+from .piece_names import PieceInfo
 from .sync_state import ReadChain
 
 _AT_ONCE = 32 << 20
@@ -144,11 +145,25 @@ def make_durable(context: Context, writer: StoreWriter) -> None:
     heap.return_freed_memory()
 
 
+class BlobSource(Protocol):
+    """Where blobs come from: a chain, or another store."""
+
+    @property
+    def damaged(self) -> Mapping[PieceInfo, PieceDamaged]:
+        """{a piece that cannot be read: why}; of another store, nothing."""
+
+    def fetch(self, wanted: Mapping[bytes, int]) -> Iterator[tuple[bytes, bytes]]:
+        """Yields (digest, bytes) of what can be read of {digest: kind}; more, maybe."""
+
+    def list_again(self) -> bool:
+        """True if there is more to be found now."""
+
+
 class Fetcher:
-    """Brings the blobs of checkpoints from a chain into a store."""
+    """Brings the blobs of checkpoints from a chain or another store into a store."""
 
     def __init__(
-        self, context: Context, writer: StoreWriter, reader: ChainReader, rows: bytearray | None = None, *, kept: int = 0
+        self, context: Context, writer: StoreWriter, reader: BlobSource, rows: bytearray | None = None, *, kept: int = 0
     ) -> None:
         """Blobs are read from the store first, then from the chain, and written by `writer`. `rows`: see store_arriving. `kept`: how many
         bytes of the writer are durable."""

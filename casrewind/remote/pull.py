@@ -14,7 +14,7 @@ from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..ops.checkpoint_names import AFTER, REMOTE
 from ..ops.context import Context
-from .arriving import Arriving, Item, choose_arriving, key_here, own_records
+from .arriving import Arriving, Item, OwnRecords, choose_arriving, key_here, own_records
 from .chain import ChainReader, damage_in_words
 from .fetch import Batch, ChainRecords
 from .piece import FIRST, MOST_EMPTY
@@ -84,7 +84,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                 try:
                     found = (_read_newest if newest else _read_new)(chain, reader, before, names)
                     problems += found.problems
-                    arriving = _records_that_are_new_here(found, known, newest=newest)
+                    arriving = records_as_here(found.chain, found.read.machine, own_records(found.items), known, newest=newest)
                 except PieceDamaged as error:
                     problems.append(error.problem)
                     continue
@@ -232,7 +232,7 @@ def _read_newest(chain: str, reader: ChainReader, read: ReadChain, names: set[st
                 break
             if after not in (None, opened.mac_at_end):
                 raise PieceDamaged(f"the piece {info.name} of the remote is not the one before its next one")
-            name, after = name or _name_of_machine(names, chain, opened.table.machine), opened.table.before
+            name, after = name or name_of_machine(names, chain, opened.table.machine), opened.table.before
             new = list(reader.records(info))
         except PieceDamaged:
             return _read_new_for_newest(chain, reader, read, names)
@@ -256,7 +256,7 @@ def _read_new(chain: str, reader: ChainReader, read: ReadChain, names: set[str])
     shown = read.machine or chain[:8]
     problem = ""
     for piece, opened in reader.follow(read.last, read.mac):
-        shown = read.machine or _name_of_machine(names, chain, opened.table.machine)
+        shown = read.machine or name_of_machine(names, chain, opened.table.machine)
         try:
             found.items.extend(list(reader.records(piece)))  # all of a piece, or nothing
         except PieceDamaged as error:
@@ -290,7 +290,7 @@ def allowed_characters(name: str) -> str:
     return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
 
 
-def _name_of_machine(names: set[str], chain: str, name: str) -> str:
+def name_of_machine(names: set[str], chain: str, name: str) -> str:
     """The name that a chain's machine gets here: none of `names`, which others have, and no word that a reference begins with."""
     name = allowed_characters(name) or "machine"
     if name not in names and f"{name}:" not in (REMOTE, AFTER):
@@ -299,9 +299,10 @@ def _name_of_machine(names: set[str], chain: str, name: str) -> str:
     return next((one for one in longer if one not in names), f"{name}.{chain}")
 
 
-def _records_that_are_new_here(found: ChainRecords, known: Callable[[str], Checkpoint | None], *, newest: bool) -> Arriving:
-    """What of a chain is new here. `known` gives a checkpoint that is here."""
-    own, machine = own_records(found.items), found.read.machine
+def records_as_here(
+    chain: str, machine: str, own: OwnRecords, known: Callable[[str], Checkpoint | None], *, newest: bool = False
+) -> Arriving:
+    """What of a chain is new here, as it will be here. `known` gives a checkpoint that is here."""
     names: dict[bytes, str] = {}
     for _, point in own.points:
         names.setdefault(point.worktree, _machine_and_directory_name(machine, point.root) if names else machine)
@@ -310,10 +311,10 @@ def _records_that_are_new_here(found: ChainRecords, known: Callable[[str], Check
         own = own._replace(points=(listed or own.points)[-1:], others=[])
 
     def place(point: Checkpoint) -> Checkpoint:
-        more = point.more._replace(machine=names[point.worktree], origin=found.chain[:ORIGIN])
-        return point._replace(worktree=key_here(found.chain, point.worktree), more=more)
+        more = point.more._replace(machine=names[point.worktree], origin=chain[:ORIGIN])
+        return point._replace(worktree=key_here(chain, point.worktree), more=more)
 
-    return choose_arriving(own, machine, known, place, lambda worktree: key_here(found.chain, worktree))
+    return choose_arriving(own, machine, known, place, lambda worktree: key_here(chain, worktree))
 
 
 def _machine_and_directory_name(machine: str, root: bytes) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind import errors, locks, projects
+from casrewind import adopt, errors, locks
 from casrewind.model.history import RESTORE, Operation
 from casrewind.store.store import Store
 from casrewind.worktree import root as roots
@@ -129,7 +129,7 @@ def test_what_did_not_change_is_known_to_be_saved(tmp_path, new, at):
 def test_the_json_says_what_was_adopted(old, new, at):
     move(old, new)
     found = at(new).json("adopt", str(old))
-    assert found == {"old": str(old), "root": str(new), "store": at(new).json("status")["store"], "checkpoints": 2}
+    assert found == {"old": str(old), "root": str(new), "store": at(new).json("status")["store"], "checkpoints": 2, "machine": None, "problems": []}
     assert Path(found["store"]).name.startswith("project-")
 
 
@@ -263,21 +263,6 @@ def test_adopting_twice_is_10_and_says_where_to_look(old, new, at, home):
     assert "casrewind stores" in refused(home, at(new), str(old), code=10)
 
 
-def test_a_new_root_with_checkpoints_of_its_own_is_1_and_says_what_to_do(old, new, at, home, settings):
-    before = history(at(old))
-    move(old, new)
-    casrewind = at(new)
-    with Workspace(str(new), settings, create=True) as workspace:  # as a hook does, which adopts nothing
-        workspace.save()
-    mine = Path(casrewind.json("status")["store"])
-    for force in ((), ("--force",)):
-        said = refused(home, casrewind, *force, str(old), code=1)
-        assert str(mine) in said and "--to DIR" in said and "move" in said
-    os.rename(mine, home / "moved away")
-    casrewind("adopt", str(old), code=0)
-    assert history(casrewind) == before
-
-
 @pytest.mark.parametrize("left", ["an empty store", "a making that was interrupted", "an empty directory"])
 def test_an_empty_store_in_the_way_is_replaced(old, new, at, home, settings, left):
     before = history(at(old))
@@ -329,9 +314,9 @@ def test_a_store_that_is_in_use_is_busy(old, new, at, home, settings, lock):
     move(old, new)
     before = everything(home)
     with LockHolder(store / "locks" / lock, stopped=True), pytest.raises(errors.StoreBusy, match=lock):
-        projects.adopt(str(new), str(old), settings._replace(deadline=0.1))
+        adopt(str(new), str(old), settings._replace(deadline=0.1))
     assert differences(before, everything(home)) == {}
-    assert projects.adopt(str(new), str(old), settings).checkpoints == 2
+    assert adopt(str(new), str(old), settings).checkpoints == 2
 
 
 def test_home_and_system_directories_do_not_adopt(old, at, home):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from casrewind import errors, projects
+from casrewind import adopt, errors
 from casrewind.model import retention
 from casrewind.model.manifest import PURGED
 from casrewind.model.plan import OUTSIDE
@@ -514,7 +514,7 @@ def test_a_moved_project_takes_its_own_checkpoints_along(here, root, machines, t
     here.close()
     moved = tmp_path / "moved"
     os.rename(root, moved)
-    adopted = projects.adopt(str(moved), str(root), settings)
+    adopted = adopt(str(moved), str(root), settings)
     assert adopted.checkpoints == 1
     with opened(str(moved), settings) as again:
         assert [point.label for point, _ in again.checkpoints()] == ["mine"]

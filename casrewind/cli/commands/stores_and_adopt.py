@@ -10,11 +10,12 @@ from ...ops.all_stores import Found, Pruned
 from ..show import shapes
 from ..show.shapes import path
 from ..show.text import human_size
-from ..terminal.lines import print_json, print_line
+from ..terminal.lines import print_json, print_line, remark
 from ..terminal.questions import agreed_for_good, must_ask_or_raise
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
+    from ...ops.adopt import Adopted
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
@@ -135,12 +136,28 @@ def _shape_of_pruned(found: Pruned) -> shapes.Shape:
 
 def adopt(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind adopt."""
-    found = projects.adopt(options.directory, options.old, settings)
+    from ...remote import take_over
+
+    found = take_over.adopt(options.directory, options.old, settings)
     if options.json:
         places = {"old": found.old, "root": found.root, "store": found.store}
         shape = {key: value for name, place in places.items() for key, value in path(os.fsencode(place), name).items()}
-        print_json({**shape, "checkpoints": found.checkpoints})
+        more = {"machine": found.machine or None, "problems": list(found.problems)}
+        print_json({**shape, "checkpoints": found.checkpoints, **more})
     else:
-        checkpoints = plural(found.checkpoints, "checkpoint")
-        print_line(f"adopted {checkpoints} of {printable(found.old)}: they are those of {printable(found.root)} now")
-    return OK
+        _print_adopted(found)
+    for problem in found.problems:
+        remark(f"casrewind: {problem}")
+    return REMARKS if found.problems else OK
+
+
+def _print_adopted(found: "Adopted") -> None:
+    checkpoints, old = plural(found.checkpoints, "checkpoint"), printable(found.old)
+    if not found.machine:
+        print_line(f"adopted {checkpoints} of {old}: they are those of {printable(found.root)} now")
+    elif not found.checkpoints:
+        print_line(f"nothing new in the store of {old}")
+    else:
+        print_line(f"took over {checkpoints} of {old}: this project has its own, so these are listed as those of {found.machine}")
+        print_line(f"  casrewind list --remote lists them, casrewind restore {found.machine}:last restores the newest")
+        print_line(f"  undo takes back nothing that was restored at {old}; the store of {old} stays")

@@ -448,7 +448,8 @@ COMMANDS = {
         "Take over the checkpoints of a moved project", ("casrewind adopt ../the-name-before",), (
         Option(("old",), "the path that the project had before", "OLD"),
         flag("--force", "even if OLD still exists", inherits=True), JSON,
-    ), group=ADVANCED, is_alone=True, function="stores_and_adopt.adopt"),
+    ), more="If this project has checkpoints of its own, the others are listed as those of another machine, and undo does not know them.",
+        group=ADVANCED, is_alone=True, function="stores_and_adopt.adopt"),
     "at": Command(
         "Show the checkpoint of an entry in a session", ("casrewind at --session 01a20188 --entry f6b36a33",), (
         Option(("--session",), "the client's id of the session", "ID"),
