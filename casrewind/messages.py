@@ -30,10 +30,19 @@ def printable(path: bytes | str | os.PathLike[str]) -> str:
 
 
 def shell_quoted(word: bytes | str) -> str:
-    """A word quoted for a shell, and printable."""
+    """A word quoted for a shell, and printable: a paste gives the same bytes (in bash, zsh and ksh, if there are control characters)."""
     import shlex
 
-    return shlex.quote(printable(word))
+    raw = os.fsencode(word)
+    if printable(raw) == raw.decode("utf-8", "replace"):
+        return shlex.quote(raw.decode())
+    return "$'" + "".join(chr(byte) if 0x20 <= byte < 0x7F and byte not in b"\\'" else f"\\x{byte:02x}" for byte in raw) + "'"
+
+
+def shell_quoted_path(path: bytes | str) -> str:
+    """A path quoted for a shell, which no command reads as an option or a magic word."""
+    raw = os.fsencode(path)
+    return shell_quoted(b"./" + raw if raw[:1] in (b"-", b":") else raw)
 
 
 def store_error(error: OSError, doing: str, path: bytes | str) -> errors.CasrewindError:

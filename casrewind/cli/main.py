@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from .. import errors
-from ..messages import printable
+from ..messages import printable, shell_quoted_path
 from .grammar.command_line import CommandLine, ParsedOptions, find_command
 from .grammar.command_table import HELP, PICK, PICKER, VERSION, Command
 from .terminal import lines
@@ -315,8 +315,6 @@ def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> s
     Otherwise returns a text for the error message: the missing roots that may be this project, and how to adopt them.
     It returns "" without such roots.
     """
-    import shlex
-
     from .. import projects
 
     if settings.store is not None:
@@ -328,8 +326,9 @@ def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> s
         what = f"its {count} checkpoint{'' if count == 1 else 's'}" if count else "its checkpoints"
         lines.print_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
         return ""
-    likely = [printable(old) for old in found.candidates[:_SHOWN]]
-    hints = "".join(f"; if this project was at {old} before: casrewind adopt {shlex.quote(old)}" for old in likely)
+    hints = "".join(
+        f"; if this project was at {printable(old)} before: casrewind adopt {shell_quoted_path(old)}" for old in found.candidates[:_SHOWN]
+    )
     return hints + (f" ({found.problem})" if found.problem else "")
 
 

@@ -40,7 +40,7 @@ MOST_WEIGHT = 10_000_000
 much takes a second or two, and less than 200 MB."""
 _WEIGHT_OF_A_RULE = 150
 _WEIGHT_OF_A_BYTE = 80  # of a rule that becomes a regular expression
-_LONGEST = 4096
+LONGEST_RULE = 4096
 """Length limit of a rule in bytes. No path is longer."""
 
 
@@ -137,8 +137,8 @@ def why_refused(data: bytes, weight: int) -> str:
         return f"more than {MOST_BYTES >> 20} MiB"
     if weight + compiling_cost_of(data) > MOST_WEIGHT:
         return "too many ignore rules"
-    if len(data) > _LONGEST and any(len(raw) > _LONGEST for raw in raw_lines(data)):
-        return f"a rule of more than {_LONGEST >> 10} KiB"
+    if len(data) > LONGEST_RULE and any(len(raw) > LONGEST_RULE for raw in raw_lines(data)):
+        return f"a rule of more than {LONGEST_RULE >> 10} KiB"
     return ""
 
 
@@ -339,7 +339,7 @@ class RuleSet:
             return True
         parent, _, name = path.rpartition(b"/")
         rules = self._enter(parent)
-        return rules is not None and _is_captured(rules, name, is_dir=is_dir)
+        return rules is not None and is_captured(rules, name, is_dir=is_dir)
 
     def _enter(self, directory: bytes) -> Rules | None:
         """The rules in force in `directory`; None if a scan would not enter it."""
@@ -351,13 +351,14 @@ class RuleSet:
         for below in reversed(pending):
             name = below.rpartition(b"/")[2]
             if rules is not None:
-                wanted = _is_captured(rules, name, is_dir=True)
+                wanted = is_captured(rules, name, is_dir=True)
                 rules = rules.enter(name).extend(self._at.get(below, ())) if wanted else None
             self._known[below] = rules
         return rules
 
 
-def _is_captured(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
+def is_captured(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
+    """True if these rules, and the built-in excludes, let a scan capture the entry `name` of their directory."""
     return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
 
 
@@ -395,6 +396,7 @@ class RuleChooser:
         recorded."""
         self._load = load
         self._accepted: Accepted | None = None
+        self._outside = {(file.base, file.source) for file in outside}
         self._known = {digests.of(file.data) for file in outside}
         self._weight = sum(compiling_cost_of(file.data) for file in outside)
 
@@ -409,6 +411,10 @@ class RuleChooser:
         self._known.add(digest)
         self._weight += weight
         return ChosenRules(file, "", weight)
+
+    def has_stand_in(self, base: bytes, source: str) -> bool:
+        """True if rules from outside of the tree stand for this file: for verdicts on what a change of it would do."""
+        return (base, source) in self._outside
 
     def replacement_for(self, base: bytes, source: str, why: str) -> ChosenRules:
         """What replaces a rule file that cannot be used: the rules that the newest checkpoint recorded, or nothing."""

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from .. import errors
 from .._typing import NamedTuple
-from ..messages import is_process_limit
+from ..messages import is_process_limit, shell_quoted_path
 from ..model import manifest, paths
 from ..model.diff import diff
 from ..model.manifest import DIR, PURGED, Entry, Loader, same_for_restore
@@ -158,10 +158,7 @@ def command_to_open(place: str, status: os.stat_result) -> str:
     """The command with which this user opens a file or directory of his own, in brackets; "" for another user's."""
     if status.st_uid != os.geteuid():
         return ""
-    import shlex
-
-    name = shlex.quote(f"./{place}" if place.startswith("-") else place)
-    return f" (chmod u+rw{'x' if stat.S_ISDIR(status.st_mode) else ''} {name} allows it{_REMEDY}"
+    return f" (chmod u+rw{'x' if stat.S_ISDIR(status.st_mode) else ''} {shell_quoted_path(place)} allows it{_REMEDY}"
 
 
 def describe_mount(point: bytes) -> str:

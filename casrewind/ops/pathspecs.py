@@ -53,7 +53,7 @@ def resolve_words(
     report it. Raises UnsafePath for a path outside the root, UsageError for unknown magic, PathNotFound if everything
     was excluded.
     """
-    specs = [_parse_pathspec(context.root.path, word, start) for word in words]
+    specs = [_path_with_colon(context, points, word, start) or _parse_pathspec(context.root.path, word, start) for word in words]
     wanted = [_literal_if_exists(context, points, spec) for spec in specs if "exclude" not in spec.magic]
     refused = [_make_matcher(spec) for spec in specs if "exclude" in spec.magic]
     if not refused and not any(spec.is_pattern or spec.magic & _PATTERNS for spec in wanted):
@@ -80,6 +80,17 @@ def _literal_if_exists(context: Context, points: Iterable[Checkpoint], spec: _Pa
     if spec.is_pattern and not spec.magic & _PATTERNS and is_anywhere(context, points, spec.path):
         return spec._replace(magic=spec.magic | {"literal"})
     return spec
+
+
+def _path_with_colon(context: Context, points: Iterable[Checkpoint], word: str, start: str) -> _Pathspec | None:
+    """The pathspec of a path that exists and has a name as magic words have it, such as `:(top)z`."""
+    if not word.startswith(":"):
+        return None
+    try:
+        (path,) = roots.paths_below_root(context.root.path, [word], start)
+    except errors.UnsafePath:
+        return None
+    return _Pathspec(path, len(path), word.endswith("/"), frozenset(("literal",))) if is_anywhere(context, points, path) else None
 
 
 def _parse_pathspec(root: str, word: str, start: str) -> _Pathspec:

@@ -11,7 +11,6 @@ Before the ledger is replaced, nothing has changed; after it, any process can fi
 the order.
 """
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -19,7 +18,7 @@ from functools import lru_cache
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..gitignore.rules import name_for_output
-from ..messages import printable
+from ..messages import printable, shell_quoted_path
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import digest as digests
@@ -252,11 +251,11 @@ class _Collector:
             lost = tuple(rule for rule in domain.rules if rule.digest in self.gone)
             for rule in lost:
                 if rule.digest not in named:
-                    name = paths.lossy_text(rule_path(rule))
+                    name, word = paths.lossy_text(rule_path(rule)), shell_quoted_path(rule_path(rule))
                     raise errors.UsageError(
                         f"nothing was purged: the bytes are those of the ignore rules {name}, too, which decide what a restore may "
                         f"delete",
-                        f"casrewind purge {shlex.quote(name)} removes them, and restores of these checkpoints delete nothing then"
+                        f"casrewind purge {word} removes them, and restores of these checkpoints delete nothing then"
                     )
             if lost:
                 rules = tuple(rule for rule in domain.rules if rule not in lost)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from .. import errors, locations
 from .._typing import NamedTuple
-from ..messages import printable, shell_quoted
+from ..messages import printable, shell_quoted_path
 from ..model import diff as diffs
 from ..model import digest as digests
 from ..model import domain as domains
@@ -95,7 +95,7 @@ def _base_checkpoint_of(context: Context, directory: str, name: str) -> tuple[Ch
     base = context.store.checkpoint(found.checkpoint)
     if base is None:
         what = f"{found.checkpoint}, which {name} was made from, was forgotten: what changed there cannot be told"
-        raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {shell_quoted(name)} .")
+        raise errors.CheckpointNotFound(what, f"compare by hand: {_BY_HAND} {shell_quoted_path(name)} .")
     return base, found.is_whole
 
 
@@ -103,7 +103,7 @@ def _refuse_other_worktree(context: Context, base: Checkpoint, directory: str, n
     """Raise CheckpointNotFound if a checkpoint is of another worktree of the store."""
     if base.worktree != context.root.key and not base.more.machine:
         what = f"{name} was made from a checkpoint of {printable(base.root)}, not of {printable(context.root.path)}"
-        hint = f"casrewind -C {shell_quoted(os.fsdecode(base.root))} take {shell_quoted(os.path.realpath(directory))}"
+        hint = f"casrewind -C {shell_quoted_path(os.fsdecode(base.root))} take {shell_quoted_path(os.path.realpath(directory))}"
         raise errors.CheckpointNotFound(what, hint)
 
 
@@ -113,14 +113,14 @@ def _not_made_error(context: Context, directory: str, name: str) -> errors.Check
     above = os.path.dirname(real)
     while above != os.path.dirname(above):
         if origin_of(context, above) is not None:
-            hint = f"casrewind take {shell_quoted(above)} {shell_quoted(os.path.relpath(real, above))}"
+            hint = f"casrewind take {shell_quoted_path(above)} {shell_quoted_path(os.path.relpath(real, above))}"
             return errors.CheckpointNotFound(f"{name} is a part of a directory that casrewind restore --to made", hint)
         above = os.path.dirname(above)
     if has_strange_id(context, directory):
         what = f"{name} has an origin that this store does not know"
     else:
         what = f"nothing on {name} says which checkpoint it was made from: restore --to did not finish there, or it is a plain copy"
-    shown = shell_quoted(name)
+    shown = shell_quoted_path(name)
     hint = f"if you know the checkpoint: casrewind take {shown} --base REF; to compare by hand: {_BY_HAND} {shown} ."
     return errors.CheckpointNotFound(what, hint)
 
@@ -194,7 +194,7 @@ class _Merger:
         changes = [each for each in changes if not is_faulty(each.path) and not _was_purged(each)]
         if self._scope and not changes and not self.kept:
             what = f"nothing changed in {self._made.name} at {', '.join(map(printable, self._scope))}"
-            raise errors.PathNotFound(what, f"casrewind take {shell_quoted(self._made.name)} --dry-run lists what changed")
+            raise errors.PathNotFound(what, f"casrewind take {shell_quoted_path(self._made.name)} --dry-run lists what changed")
         changes = self._captured_by_both(self._without_mixed_directories(changes, here), here)
         changes = self._with_missing_parents(self._without_damaged(changes), here)
         for change in changes:  # it is taken over as a revert takes a change back, from the other side

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
-from ..messages import printable, shell_quoted
+from ..messages import printable, shell_quoted_path
 from ..model import manifest
 from ..model.manifest import FILE
 from ..ops.context import Context
@@ -105,7 +105,7 @@ def _refuse_purged_content(context: Context, remote: Remote, ending: _Ending) ->
     found = sorted(set(_paths_with(context, remote, ending.gone)))
     if not found:
         return
-    shown = " ".join(map(shell_quoted, found[:_NAMED]))
+    shown = " ".join(map(shell_quoted_path, found[:_NAMED]))
     more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
     raise BasePurged(
         f"{who} has purged what is still in checkpoints here: {shown}{more}: nothing was pushed",

@@ -9,7 +9,6 @@ another project, and a project's settings can set variables, too.
 
 import json
 import os
-import shlex
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -17,7 +16,7 @@ from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, NamedTuple, Protocol
-from ..messages import printable, reason_of, store_errors
+from ..messages import printable, reason_of, shell_quoted, shell_quoted_path, store_errors
 from ..store import push_notes
 from ..store.push_notes import CONFIG
 from ..store.store import Store
@@ -187,8 +186,9 @@ def _key_in_file(file: str) -> bytes:
     except OSError as error:
         raise errors.RemoteError(f"cannot read the key file {printable(file)}: {reason_of(error)}") from error
     if mode & 0o077:
-        hint = f"chmod 600 {shlex.quote(file)}; where that has no effect, give --key-command {shlex.quote(f'cat {shlex.quote(file)}')}"
-        raise errors.RemoteError(f"others can read the key file {printable(file)} (mode {mode:o})", printable(hint))
+        name = shell_quoted_path(file)
+        hint = f"chmod 600 {name}; where that has no effect, give --key-command {shell_quoted(f'cat {name}')}"
+        raise errors.RemoteError(f"others can read the key file {printable(file)} (mode {mode:o})", hint)
     return key_of(data.decode("ascii", "replace"), printable(file))
 
 

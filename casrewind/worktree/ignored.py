@@ -147,7 +147,7 @@ class _Way:
             return domains.UNREADABLE
         self.close()
         self._fd, rules = child, rules.enter(name)
-        reason = _why_directory_is_not_captured(child, rules, default_excludes=self._policy.default_excludes)
+        reason = why_directory_is_not_captured(child, rules, default_excludes=self._policy.default_excludes)
         self._rules = rules.extend(rule_files_of(child, self._where, self._chooser)) if reason == CAPTURED else rules
         return reason
 
@@ -184,7 +184,7 @@ def _why_not_captured(
     return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
 
 
-def _why_directory_is_not_captured(directory: int, rules: Rules, *, default_excludes: bool) -> str:
+def why_directory_is_not_captured(directory: int, rules: Rules, *, default_excludes: bool) -> str:
     """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
     if store_detection.is_store(directory) or store_detection.is_data_directory(directory):
         return domains.STORE
@@ -197,6 +197,8 @@ def rule_files_of(fd: int, where: bytes, chooser: RuleChooser) -> list[RuleFile]
     """The rule files of a directory, as a scan uses them."""
     found: list[RuleFile] = []
     for name, source in RULE_FILES.items():
+        if chooser.has_stand_in(where, source.name):
+            continue
         try:
             data = read_beginning_if_regular_file(name, fd, MOST_BYTES + 1)
         except FileNotFoundError:
@@ -279,7 +281,7 @@ class _IgnoredWalk:
         if path.count(b"/") + 1 >= paths.MAX_DEPTH:
             return False
         is_plain = NAMES_THAT_STOP.isdisjoint(entry.name for entry in listed)
-        return is_plain or _why_directory_is_not_captured(fd, rules, default_excludes=self._policy.default_excludes) == CAPTURED
+        return is_plain or why_directory_is_not_captured(fd, rules, default_excludes=self._policy.default_excludes) == CAPTURED
 
     def add_up(self, entry: IgnoredEntry) -> IgnoredEntry | None:
         """The entry, a directory with its sums. None for one that holds nothing but linked worktrees, which have roots of

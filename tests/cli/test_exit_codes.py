@@ -81,7 +81,7 @@ def test_no_command_shows_the_help_and_version_the_version(inside, capsys):
         (["save", "-m"], ["-m needs a value"]),
         (["save", "a", "label"], ["'label'", "quotes"]),
         (["save", "--js"], ["--js"]),  # no abbreviations: they would break when an option is added
-        (["save", "--", "path"], ["save", "--"]),
+        (["save", "--", "a", "path"], ["'path'", "quotes"]),
         (["unpin"], ["REF", "casrewind list"]),
         (["show", "last", "2"], ["2"]),
         (["list", "-n", "0"], ["-n", "'0'"]),

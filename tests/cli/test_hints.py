@@ -1,6 +1,9 @@
 """What a message proposes can be typed as it stands, and is what was meant."""
 
+import os
 import shlex
+import shutil
+import subprocess
 
 import pytest
 
@@ -85,3 +88,15 @@ def test_nothing_is_proposed_for_a_word_that_is_far_from_all(casrewind, word):
 )
 def test_a_misspelt_word_is_found(casrewind, word, meant):
     assert f"did you mean {meant}?" in casrewind(word, code=64).err
+
+
+@pytest.mark.parametrize("name", ["l\nsrc", "-n", ":(top)z", "it's \t\\", "\x1b[1m", b"\xff b"])
+def test_an_odd_name_in_a_hint_can_be_pasted(root, casrewind, name):
+    plant(root, {os.path.join(name, "node_modules", "f") if isinstance(name, str) else name + b"/node_modules/f": b"1"})
+    path = os.fsencode(name) + b"/node_modules"
+    (_, _, hint) = casrewind("why", "--", path, code=0).out.partition("casrewind include ")
+    shell = shutil.which("bash")
+    if shell is None:
+        pytest.skip("needs bash")
+    pasted = subprocess.run([shell, "-c", f"printf %s {hint.partition(' captures ')[0]}"], capture_output=True, check=True).stdout
+    assert pasted.removeprefix(b"./") == path and not pasted.startswith((b"-", b":"))

@@ -140,7 +140,7 @@ def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process
         (("install", "claude", "--tier", "all"), 64, "minimal"),
         (("install", "claude", "--scope", "world"), 64, "project"),
         (("install", "claude", "droid"), 64, "unexpected 'droid'"),
-        (("install", "claude", "--", "x"), 64, "unexpected arguments after --"),
+        (("install", "claude", "--", "x"), 64, "unexpected 'x'"),
         (("--store", "s", "install", "claude"), 64, "leave --store out"),
         (("--store", "s", "uninstall", "claude"), 64, "leave --store out"),
         (("install", "claude", "--plugin", "p", "--scope", "user"), 64, "leave --scope out"),

@@ -88,7 +88,8 @@ def test_options_are_taken_before_and_after_the_command_and_between_words(line, 
         ("list --jsn", ["--jsn", "did you mean --json?"]), ("list -x", ["-x", "casrewind list --help"]), ("-p diff", ["casrewind diff -p"]),
         ("--nonsense", ["--nonsense"]), ("list 3", ["'3'", "-n 3", "show @3"]), ("list -3", ["'-3'", "-n 3"]), ("list -n 0", ["-n", "1 or more"]),
         ("list -n", ["-n needs a value"]), ("save a b", ["'b'", "quotes"]), ("pin last it works", ["'works'", "quotes"]), ("unpin", ["missing REF"]),
-        ("cat --json x:y", ["cat has no --json"]), ("--json", ["--json needs a command"]), ("save -- x", ["after --"]), ("-- x", ["no command"]),
+        ("cat --json x:y", ["cat has no --json"]), ("--json", ["--json needs a command"]), ("save -- x y", ["'y'", "quotes"]), ("-- x", ["no command"]),
+        ("list -- -n", ["'-n'"]), ("unpin --", ["missing REF"]), ("cat -- a:b c:d", ["'c:d'"]),
         ("diff -p --stat", ["-p and --stat exclude each other"]), ("list --json=1", ["--json takes no value"]), ("save --mesage x", ["--message"]),
         ("du --by size", ["'size'", "session"]), ("restore a --to", ["--to needs a value"]), ("install claude --tier maximal", ["minimal"]),
         ("restore last -yx", ["-x"]), ("save -m --pin", ["-m needs a value"]),
@@ -108,3 +109,10 @@ def test_every_option_of_the_table_has_its_type_and_no_other_has_one():
     named = {option.attribute for row in rows for option in (*command_table.GLOBAL, *row.options)}
     by_reader, by_main = {"command", "rest", "dashed", "topic"}, {"relay", "budget", "configured_tier", "configured_keep_edits"}
     assert set(command_line.ParsedOptions.__annotations__) == named | by_reader | by_main
+
+
+@pytest.mark.parametrize("command", ["why", "include", "exclude", "purge", "cat", "show", "pin"])
+def test_what_stands_behind_dashes_is_a_word_whatever_it_looks_like(command):
+    found = CommandLine([command, "--", "-n"]).parse_line()
+    word = next(option for option in command_table.COMMANDS[command].options if option.is_word)
+    assert vars(found)[word.attribute] in ("-n", ["-n"]) and found.rest == []

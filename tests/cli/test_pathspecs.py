@@ -177,3 +177,23 @@ def test_purge_takes_a_pattern_only_when_it_is_told_so(casrewind, three):
     assert casrewind("cat", "one:keep.txt", code=0).out == "kept"
     casrewind("cat", "one:a.py", code=15)
     casrewind("purge", "--glob", "--text", "-", code=64)
+
+
+@pytest.mark.parametrize("name", [":(top)z", ":!z", ":/z", ":(exclude)z", ":(nonsense)z", ":z"])
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_path_that_is_called_as_magic_words_are_is_meant_alone(casrewind, root, name, is_gone):
+    plant(root, {name: b"old", "z": b"old z"})
+    casrewind("save", "-m", "it", code=0)
+    plant(root, {name: b"new", "z": b"new z"})
+    if is_gone:
+        (root / name).unlink()
+    assert [change["path"] for change in casrewind.json("diff", "it", "--", name)["changes"]] == [name]
+    assert name in casrewind("log", "--", name, code=0).out
+    casrewind("restore", "it", "-y", "--", name, code=0)
+    assert (root / name).read_bytes() == b"old" and (root / "z").read_bytes() == b"new z"
+    assert casrewind("cat", "--", f"it:{name}", code=0).out == "old"
+    plant(root, {name: b"a secret"})
+    casrewind("save", code=0)
+    casrewind("purge", "-y", "--", name, code=0)
+    assert casrewind("cat", "last:z", code=0).out == "new z"
+    casrewind("cat", "--", f"last:{name}", code=15)

@@ -1,19 +1,19 @@
 """casrewind include, exclude and why: which paths a save captures, and which rule decides."""
 
 import os
-import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...gitignore.rule_writing import rule_for_path
 from ...gitignore.rules import SHARED_FILE, RuleFile, name_for_output
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural, printable, shell_quoted_path
 from ...model import domain as domains
-from ...model import manifest
 from ...ops import inclusion
 from ...ops import save as saves
 from ...ops.inclusion import RuleChange, Word
+from ...ops.rule_effects import MOST_ENTRIES, NamedEntry, RuleEffects, find_rule_effects
 from ...ops.save import Moment
 from ...settings import Settings, find_root, open_until_end, scan_policy, store_path
 from ...store.layout import Layout
@@ -23,7 +23,7 @@ from ...worktree.ignored import Verdict
 from ...worktree.reader import Worktree
 from ...worktree.scan_policy import ScanPolicy
 from ..show import shapes
-from ..show.text import signed_counts, skipped_lines
+from ..show.text import SHOWN, signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
@@ -31,51 +31,58 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
-_WILL_BE_CAPTURED = (ignored.CAPTURED, ignored.MISSING)
 
 
 def include(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind include."""
-    found = _edit_rules_and_print(context, options, inclusion.include)
+    words = _words_of(context, options)
+    change = inclusion.include(context, words, shared=options.shared)
     if not options.json:
-        _print_rules(found)  # they count, whatever happens to the save
+        _print_rules(change)  # they count, whatever happens to the save
     try:
         context = context._replace(policy=inclusion.read_policy(context))
         saved = saves.save(context, Moment(why_changed=lambda: f"include {' '.join(options.path)}"[:200]))
+        effects = find_rule_effects(context, change, words, saved)
     except (errors.CasrewindError, OSError):
         done()
-        remark(f"the rules are written: the next save that succeeds captures what they include ({printable(found.file)})")
+        remark(f"the rules are written: the next save that succeeds captures what they include ({printable(change.file)})")
         raise
     done()
+    store, point = context.store.path, saved.checkpoint
     if options.json:
-        print_json({**_change_json(found, context.store.path), "checkpoint": saved.checkpoint.id, "created": saved.created})
+        print_json({**_change_json(change, effects, store), "checkpoint": point.id, "created": saved.created})
     else:
-        finder = manifest.Finder(context.store.load_tree, saved.checkpoint.tree)
-        for verdict in found.verdicts:
-            if verdict.reason == ignored.CAPTURED and finder.find(verdict.path) is None:  # a pattern
-                print_line(f"{printable(verdict.path)} is captured from {saved.checkpoint.id} on")
-            else:
-                is_held = verdict.reason == ignored.CAPTURED
-                print_line(_verdict_sentence(verdict, context.store.path, saved.checkpoint.id if is_held else ""))
+        for verdict in effects.verdicts:
+            print_line(_verdict_sentence(verdict, store, point.id if verdict.reason == ignored.CAPTURED else ""))
+        for pattern, count in effects.matches:
+            print_line(f"{_matches_in_words(pattern, count)} saved in {point.id}")
+        _print_what_was_not_asked(effects, store, point.id)
+        _print_hint(effects)
         if saved.created:
-            print_line(f"saved {saved.checkpoint.id}: {plural(saved.checkpoint.files, 'file')} ({signed_counts(saved.changes)})")
+            print_line(f"saved {point.id}: {plural(point.files, 'file')} ({signed_counts(saved.changes)})")
         else:
-            print_line(f"nothing else changed since {saved.checkpoint.id}, saved {age_in_words(saved.checkpoint.created_ns)}")
+            print_line(f"nothing else changed since {point.id}, saved {age_in_words(point.created_ns)}")
         print_lines(skipped_lines(saved.faults))
-    return REMARKS if saved.faults or any(verdict.reason not in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
+    return OK if effects.as_asked and not saved.faults else REMARKS
 
 
 def exclude(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind exclude."""
-    found = _edit_rules_and_print(context, options, inclusion.exclude)
+    words = _words_of(context, options)
+    change = inclusion.exclude(context, words, shared=options.shared)
+    effects = find_rule_effects(context, change, words)
     done()
     if options.json:
-        print_json({**_change_json(found, context.store.path), "checkpoint": None, "created": False})
+        print_json({**_change_json(change, effects, context.store.path), "checkpoint": None, "created": False})
     else:
-        _print_rules(found)
-        for verdict in found.verdicts:
+        _print_rules(change)
+        for verdict in effects.verdicts:
             print_line(_verdict_sentence(verdict, context.store.path))
-    return REMARKS if any(verdict.reason in _WILL_BE_CAPTURED for verdict in found.verdicts) else OK
+        for pattern, count in effects.matches:
+            found = f"{_matches_in_words(pattern, count)} left out from now on"
+            print_line(found if count else f"{printable(pattern)}: nothing that it matches changes")
+        _print_what_was_not_asked(effects, context.store.path)
+    return OK if effects.as_asked else REMARKS
 
 
 def why(settings: Settings, options: "ParsedOptions") -> int:
@@ -117,26 +124,34 @@ def _policy_of_next_save(options: "ParsedOptions", settings: Settings) -> Iterat
         yield policy
 
 
-def _edit_rules_and_print(context: "Context", options: "ParsedOptions", change: Callable[..., RuleChange]) -> RuleChange:
-    words = [word for text in options.path for word in _path_or_pattern(context.root.path, text, options.directory)]
-    return change(context, words, shared=options.shared)
+def _words_of(context: "Context", options: "ParsedOptions") -> list[Word]:
+    return [_path_or_pattern(context.root.path, text, options.directory) for text in options.path]
 
 
-def _change_json(found: RuleChange, store: str) -> shapes.Shape:
+def _change_json(change: RuleChange, effects: RuleEffects, store: str) -> shapes.Shape:
+    named = [*(NamedEntry(verdict.path, verdict) for verdict in effects.verdicts), *effects.left]
     return {
-        "file": found.file,
-        "added": [os.fsdecode(rule) for rule in found.added], "removed": [os.fsdecode(rule) for rule in found.removed],
-        "paths": [_verdict_json(verdict, store) for verdict in found.verdicts],
+        "file": change.file,
+        "added": [os.fsdecode(rule) for rule in change.added], "removed": [os.fsdecode(rule) for rule in change.removed],
+        "paths": [_entry_json(entry, store) for entry in named],
+        "patterns": [{**shapes.path(pattern, "pattern"), "matches": count} for pattern, count in effects.matches],
+        "also": [_entry_json(entry, store) for entry in effects.also],
+        "complete": effects.complete,
     }  # fmt: skip
 
 
-def _path_or_pattern(root: str, text: str, start: str) -> list[Word]:
-    """Classify a word: an existing name is that path. Any other word with special characters is a
-    .gitignore pattern.
-    """
-    if any(character in text for character in "*?[") and not os.path.lexists(os.path.join(start, text)):
-        return [Word(os.fsencode(text), is_pattern=True)]
-    return [Word(path, is_pattern=False) for path in roots.paths_below_root(root, [text], start)]
+def _path_or_pattern(root: str, text: str, start: str) -> Word:
+    """Classify a word: an existing name is that path. Any other word with special characters is a .gitignore pattern; with a
+    slash in it, it begins where the person is."""
+    if not any(character in text for character in "*?[") or os.path.lexists(os.path.join(start, text)):
+        (path,) = roots.paths_below_root(root, [text], start)
+        return Word(path, is_pattern=False, is_directory=text.endswith("/"))
+    if "/" in text.rstrip("/") and not text.startswith("/"):
+        here, path = roots.paths_below_root(root, [".", text], start)
+        is_below = here and path.startswith(here + b"/")  # a directory's own name is no pattern
+        pattern = rule_for_path(here) + path[len(here) :] if is_below else b"/" + path
+        return Word(pattern + b"/" if text.endswith("/") else pattern, is_pattern=True)
+    return Word(os.fsencode(text), is_pattern=True)
 
 
 def _print_rules(found: RuleChange) -> None:
@@ -146,6 +161,30 @@ def _print_rules(found: RuleChange) -> None:
         print_line(f"{name}: added {printable(rule)}")
     for rule in found.removed:
         print_line(f"{name}: removed {printable(rule)}")
+
+
+def _matches_in_words(pattern: bytes, count: int) -> str:
+    return f"{printable(pattern)}: {plural(count, 'path') if count else 'no path'} that it matches {'are' if count > 1 else 'is'}"
+
+
+def _print_what_was_not_asked(effects: RuleEffects, store: str, saved: str = "") -> None:
+    """What is not as it was asked, and what nobody asked for. `saved`: the checkpoint of an include, which holds what is captured."""
+    for start, entries in (("", effects.left), ("not asked for: ", effects.also)):
+        for entry in entries[:SHOWN]:
+            name = "" if entry.path == entry.verdict.path else f"{printable(entry.path)}: "
+            is_held = entry.verdict.reason == ignored.CAPTURED
+            print_line(start + name + _verdict_sentence(entry.verdict, store, saved if is_held else ""))
+        if len(entries) > SHOWN:
+            print_line(f"{start}... and {len(entries) - SHOWN:,} more; --json lists them")
+    if not effects.complete:
+        print_line(f"this is not all: more than {MOST_ENTRIES:,} entries to look at, or too many to name")
+
+
+def _print_hint(effects: RuleEffects) -> None:
+    """How to protect what a pattern did not reach."""
+    reached = next((entry.path for entry in effects.left if entry.verdict.reason == ignored.IGNORED and b"\n" not in entry.path), None)
+    if reached is not None:
+        print_line(f"  casrewind include {shell_quoted_path(reached)} protects it")
 
 
 def _verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
@@ -172,7 +211,8 @@ def _verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     if verdict.reason == ignored.BEHIND_LINK:
         return f"{name} is a link: a save captures the link, and not what is behind it"
     if verdict.reason == domains.BUILT_IN:
-        return f"{name} is a directory that tools make again (built-in list): casrewind include {shlex.quote(name)} captures it"
+        hint = f"casrewind include {shell_quoted_path(verdict.path)} captures it"
+        return f"{name} is a directory that tools make again (built-in list): {hint}"
     return f"{name} is not captured: {printable(verdict.reason)}"
 
 
@@ -181,6 +221,10 @@ def _path_of_rules(rules: RuleFile, store: str) -> str:
     if rules.source == "private":
         return Layout(store).rules
     return "core.excludesFile" if rules.source == "global" else os.fsdecode(name_for_output(rules.source))
+
+
+def _entry_json(entry: NamedEntry, store: str) -> shapes.Shape:
+    return {**_verdict_json(entry.verdict, store), **shapes.path(entry.path)}
 
 
 def _verdict_json(verdict: Verdict, store: str) -> shapes.Shape:

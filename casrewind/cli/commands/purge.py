@@ -1,7 +1,6 @@
 """casrewind purge: permanently removes content that should not be stored."""
 
 import os
-import shlex
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -9,7 +8,7 @@ from functools import partial
 from ... import errors
 from ..._typing import TYPE_CHECKING, TypeVar
 from ...gitignore.rules import RULE_FILES
-from ...messages import plural, printable, shell_quoted
+from ...messages import plural, printable, shell_quoted_path
 from ...model import domain as domains
 from ...ops import purge as purging
 from ...ops.purge import Gone, Purged
@@ -134,7 +133,7 @@ def _print_purged_paths(found: Purged) -> None:
         print_line(f"{'would purge' if found.dry_run else 'purged'} {_totals_in_words(found)}")
         _print_paths(found)
     for name in found.still_there[:SHOWN]:
-        remedy = f"casrewind exclude {shell_quoted(name)} first, if it should not"
+        remedy = f"casrewind exclude {shell_quoted_path(name)} first, if it should not"
         if name == domains.PRIVATE_NAME:
             remedy = "casrewind exclude takes rules out of it"
         elif _is_rule_file(name):  # rule files are stored even if ignored
@@ -196,7 +195,7 @@ def _print_purged_text(found: TextPurged) -> None:
         shown = printable(item.path)
         where, rest = "PATH", ""
         if _is_rule_file(item.path):
-            where, rest = shlex.quote(shown), ", and restores of those checkpoints delete nothing below it then"
+            where, rest = shell_quoted_path(item.path), ", and restores of those checkpoints delete nothing below it then"
         print_line(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
     if len(found.files) > SHOWN:
         print_line(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")

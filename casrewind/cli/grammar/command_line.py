@@ -206,6 +206,8 @@ class CommandLine:
                 if self._command.takes_rest:
                     self._places += words
                     words.clear()
+        if self._command is not None and not self._command.behind:  # here -- only ends the options
+            self._places, self._behind, self._dashed = [*self._places, *self._behind], [], False
         self._given |= {"command": self._name, "rest": self._behind, "dashed": self._dashed}
         self._place_words_and_check()
         return ParsedOptions(**self._given)
@@ -272,8 +274,6 @@ class CommandLine:
         name = self._name
         if self._given["json"] and not any(option.attribute == "json" for option in command.options):
             raise errors.UsageError(f"{name} has no --json", _SEE.format(f"{name} "))
-        if self._dashed and not command.behind:
-            raise errors.UsageError(f"{name}: unexpected arguments after --", _SEE.format(f"{name} "))
         for option in (option for option in command.options if option.is_word):
             if option.nargs == "*" or (option.nargs == "+" and words):
                 self._given[option.attribute], words = words, []

@@ -68,7 +68,7 @@ class Command(NamedTuple):
 
     `more` is the rest of its help. `defaults` replace defaults of options. `stray` is the hint for an unexpected word.
     `function` is its function in commands/, as module.name; by default both have the command's name. `behind` names the
-    arguments after `--`, or is "" if they are not allowed. `takes_rest`: the first word owns all words after it.
+    arguments after `--`, if these are others than those before it. `takes_rest`: the first word owns all words after it.
     `is_alone`: the function receives the settings instead of a context. `creates` a store if it is missing. `saves`:
     it makes checkpoints, so gc may be due. `stays`: it never adopts the store of a moved project. `tells_faults`: it
     reports unreadable settings and rules itself. `tells_restore`: it reports an unfinished restore itself.
@@ -118,6 +118,10 @@ _EDITS = (
 )
 SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")
 _MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
+_RULE_WORDS = Option(
+    ("path",), "a file, a directory with all that is in it, or a pattern as in a .gitignore: without a slash it applies in every "
+    "directory that is not ignored", "PATH", nargs="+",
+)
 _PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
 _FORMS = (
     choice("form", "patch", "-p", "--patch", "a patch, as git writes it; git apply and patch -p1 accept it"),
@@ -326,14 +330,15 @@ COMMANDS = {
         more="The checkpoint keeps its label, but gc may delete it.", group=STORE, function="save_run_pin_cat.unpin"),
     "include": Command(
         "Protect files that git ignores", ("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"), (
-        Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), _SHARED, JSON,
-    ), more="Adds private rules, kept with the checkpoints, and saves at once.", group=STORE, function="include_exclude_why.include",
-        creates=True, saves=True),
+        _RULE_WORDS, _SHARED, JSON,
+    ), more="Adds private rules, kept with the checkpoints, and saves at once. Looks up each path that was meant in the checkpoint. Names, "
+        "with exit code 3, what is still not captured, and what else the rules change.", group=STORE,
+        function="include_exclude_why.include", creates=True, saves=True),
     "exclude": Command(
         "Stop protecting files: the reverse of include", ("casrewind exclude data/x.db",), (
-        Option(("path",), "a path, or a pattern without a slash, which applies in every directory", "PATH", nargs="+"), _SHARED, JSON,
-    ), more="Older checkpoints keep what they hold: casrewind purge removes it.", group=STORE, creates=True,
-        function="include_exclude_why.exclude"),
+        _RULE_WORDS, _SHARED, JSON,
+    ), more="Older checkpoints keep what they hold: casrewind purge removes it. Names, with exit code 3, what is still captured, and what "
+        "else the rules change.", group=STORE, creates=True, function="include_exclude_why.exclude"),
     "why": Command(
         "Show which rule decides that a path is captured or ignored", ("casrewind why .env",), (
         Option(("path",), "a file or directory, which need not exist; with a slash at its end: what is in it", "PATH", nargs="+"), JSON,

@@ -48,7 +48,7 @@ def full_help() -> str:
             if command.group == group:
                 also = f" (also: {', '.join(command.aliases)})" if command.aliases else ""
                 lines += _title_and_text_lines(name, command.help + also, 14, columns)
-    lines += ["", "Options, before or after the command:"]
+    lines += ["", "Options, before or after the command. -- ends them:"]
     lines += _option_rows((*GLOBAL, _HELP_OPTION, _VERSION_OPTION), columns)
     lines += ["", *_wrap(REFERENCE, columns)]
     return "\n".join(lines) + "\n"

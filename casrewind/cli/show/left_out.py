@@ -4,11 +4,10 @@ The danger prevented here: a person believes that something is protected, becaus
 again, which is a guess by its name, is counted and has a line of its own, and a search with an end says that it had one.
 """
 
-import shlex
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import plural, printable
+from ...messages import plural, printable, shell_quoted_path
 from . import shapes
 from .text import DIM, Line, column_width, human_size, styled
 
@@ -51,7 +50,7 @@ def unprotected_lines(found: "Ignored") -> Iterator[Line]:
     unprotected = _find_unprotected(found)
     if unprotected:
         yield Line(f"not protected, because git ignores it: {_name_some(unprotected, _NAMED)}")
-        yield Line(f"  casrewind include {shlex.quote(_name_in_words(unprotected[0]))} protects it")
+        yield Line(f"  casrewind include {shell_quoted_path(unprotected[0].path + b'/' * unprotected[0].is_dir)} protects it")
 
 
 def ignored_shape(found: "Ignored") -> "Shape":

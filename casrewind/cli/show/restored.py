@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import enumerated, plural, printable
+from ...messages import enumerated, plural, printable, shell_quoted_path
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
 from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
@@ -180,12 +180,10 @@ def plan_lines(plan: Plan) -> Iterator[Line]:
 
 def _only_copy_lines(found: Sequence[OnlyCopy]) -> Iterator[Line]:
     """The removed files that may be ignored ones, which no checkpoint had."""
-    import shlex
-
     for item in found[:_OUTSIDE]:
         path, source = printable(item.path), printable(item.source)
         if source:
-            yield Line(f"  {path} may be your {source}; casrewind include {shlex.quote(source)} protects it")
+            yield Line(f"  {path} may be your {source}; casrewind include {shell_quoted_path(item.source)} protects it")
         else:
             yield Line(f"  {path} may be a file of yours that was ignored; no older checkpoint has it")
     if len(found) > _OUTSIDE:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import enumerated, plural, printable, shell_quoted
+from ...messages import enumerated, plural, printable, shell_quoted_path
 from ...model.lost_work import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
 from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
@@ -84,7 +84,7 @@ def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
 
 def command_to_continue(directory: str, chat: "Chat") -> str:
     """The line of a shell with which a conversation goes on in a directory."""
-    return f"cd {shell_quoted(f'./{directory}' if directory.startswith('-') else directory)} && {chat.resume}"
+    return f"cd {shell_quoted_path(directory)} && {chat.resume}"
 
 
 def fork_shape(chat: "Chat", directory: str = "") -> "Shape":
