@@ -89,7 +89,7 @@ def explain(tree: Worktree, policy: ScanPolicy, path: bytes, *, inside: bool = F
         for depth, name in enumerate(parts, 1):
             verdict = way.go_on(name, as_directory=inside or depth < len(parts))
             if verdict.reason not in (CAPTURED, MISSING):
-                return verdict
+                return verdict._replace(path=path) if way.is_behind_file else verdict
         return way.explain_contents(verdict) if inside else verdict
     finally:
         way.close()
@@ -101,7 +101,7 @@ class _Way:
     def __init__(self, tree: Worktree, policy: ScanPolicy) -> None:
         self._tree, self._policy = tree, policy
         self._never_entered, self._chooser = policy.never_entered(tree.root), policy.new_rule_chooser()
-        self._where = b""
+        self._where, self.is_behind_file = b"", False
         self._fd: int | None = os.dup(tree.fd)  # None: there is no such directory
         self._rules = policy.rules().extend(rule_files_of(self._fd, b"", self._chooser))
 
@@ -118,7 +118,7 @@ class _Way:
         status = self._status_of(name)
         is_link = status is not None and stat.S_ISLNK(status.st_mode)
         if as_directory and status is not None and not is_link and not stat.S_ISDIR(status.st_mode):
-            status = None  # nothing can be behind it, so what is asked for is not there
+            status, self.is_behind_file = None, True  # what is asked for is not there, and nothing is said of the file
         is_dir = as_directory and not is_link if status is None or is_link else stat.S_ISDIR(status.st_mode)
         limit = self._policy.max_file_size
         reason = _why_not_captured(rules, name, status, is_dir=is_dir, limit=limit, never_entered=self._never_entered)

@@ -184,6 +184,13 @@ def test_what_lies_behind_a_link_is_refused_by_include_with_what_to_name_instead
     assert "link is a link: a save captures the link, and not what is behind it; name what it leads to: data/x.db" in done.err
 
 
+def test_what_would_be_behind_a_file_says_nothing_of_the_file(casrewind, project):
+    (project / "it").write_bytes(b"a file")
+    (project / ".gitignore").write_bytes(b"it/\n")
+    assert casrewind("why", "it/x", code=0).out.startswith("it/x is ignored")
+    assert casrewind.json("why", "it")["paths"][0]["captured"]
+
+
 def test_why_agrees_with_a_save_and_with_git(casrewind, project):
     found = held(casrewind, project)
     for place, directories, files in os.walk(project):

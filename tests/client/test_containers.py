@@ -19,6 +19,7 @@ from support.command_in_process import InProcess
 from support.held_proxy import HeldProxy
 from support.model_server import PATIENCE
 from support.s3_server import S3Server
+from support.trees import plant
 
 pytestmark = [pytest.mark.xdist_group("client-containers"), *real_clients.at_times("containers")]
 
@@ -42,6 +43,7 @@ class Contained:
     def __init__(self, client, server, proxy):
         self.client, self.url = client, server.bucket()
         client.casrewind.environment |= {**server.variables, "CASREWIND_REMOTE_KEY": KEY}
+        plant(client.casrewind.home, {".config/casrewind/config.toml": b"[remote]\nfrom_environment = true\n"})  # the proxy is another place
         client.casrewind("install", "claude", code=0)
         client.casrewind("save", code=0)
         client.casrewind("remote", "add", self.url, "--machine", "sandbox-4", code=0)
