@@ -1,7 +1,7 @@
 """Generated trees and rules: what `include` says is captured is in the next checkpoint, what `exclude` leaves out is in none, and
 whatever else changes is named. All is held against real saves, and against a walk of the test's own.
 
-Figure of `long`, seen on 2 shared cores: 500 trees, 1,500 commands, 317 seconds.
+Figure of `long`, seen on 2 shared cores: 500 trees, 1,500 commands, 84 seconds.
 """
 
 import base64
