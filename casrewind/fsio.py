@@ -24,6 +24,12 @@ CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEX
 _DRAFT = "casrewind-draft-"
 """Start of the name of each temporary file: in a client's directory, files of others have similar random names."""
 _FILE, _DIRECTORY = 0o600, 0o700
+_LOST = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
+"""Answers to a sync after which bytes may be lost."""
+CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOTTY})
+"""What a network file system answers that cannot sync a directory. Then its server decides when a name is durable."""
+_VOLUME_FULL, _VOLUME_WAIT = 1, 2
+"""SYNC_VOLUME_FULLSYNC and SYNC_VOLUME_WAIT of macOS."""
 
 
 @contextmanager
@@ -44,14 +50,21 @@ def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
 
 def sync_fd(fd: int) -> None:
     """Make an open file or directory durable. Never retry after an error: fsync may then succeed despite lost bytes."""
-    if sys.platform == "darwin":
-        try:
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
-            return
-        except OSError as error:
-            if error.errno not in (errno.ENOTSUP, errno.EINVAL):
-                raise
+    if sys.platform == "darwin" and _is_known(fcntl.fcntl, fd, fcntl.F_FULLFSYNC):
+        return
     os.fsync(fd)
+
+
+def _is_known(sync: "Callable[[int, int], object]", fd: int, argument: int) -> bool:
+    """Make a call that also empties the cache of the drive. False if the disk does not know it: exFAT, FUSE and WebDAV answer ENOTTY,
+    others ENOTSUP or EINVAL. Raises OSError for what may have lost bytes."""
+    try:
+        sync(fd, argument)
+    except OSError as error:
+        if error.errno in _LOST:
+            raise
+        return False
+    return True
 
 
 def sync_directory(path: str | bytes) -> None:
@@ -63,14 +76,25 @@ def sync_directory(path: str | bytes) -> None:
 def sync_tree(fd: int) -> None:
     """Make the whole file system of `fd` durable: one syncfs instead of one sync per file."""
     if sys.platform.startswith("linux"):
-        import ctypes
-
-        if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
-    else:
+        _call_libc("syncfs", fd)
+    elif sys.platform != "darwin" or not any(_is_known(_sync_volume, fd, way) for way in (_VOLUME_FULL | _VOLUME_WAIT, _VOLUME_WAIT)):
         os.sync()
         sync_fd(fd)
+
+
+def _sync_volume(fd: int, way: int) -> None:
+    """macOS: write everything of a volume, and wait for it. sync(2) does not wait there, and a full sync of a directory waits for no
+    other file's bytes. Raises OSError."""
+    _call_libc("fsync_volume_np", fd, way)
+
+
+def _call_libc(name: str, *arguments: int) -> None:
+    """Call a function of the C library that returns 0. Raises OSError."""
+    import ctypes
+
+    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def replace_file(directory: str, name: str, data: bytes, *, temporary: str | None = None) -> None:

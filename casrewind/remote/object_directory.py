@@ -18,8 +18,6 @@ _FIRST = ("casrewind", "keys/")
 """Names, or their beginnings, of the objects that are written while a remote is made."""
 SMALL = 1 << 20
 """Bytes that an object may have which is read without an end: the head and the keys have less than 200."""
-_NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What a network file system answers that cannot sync a directory. Then its server decides when a name is durable."""
 
 
 class ObjectTooLong(Exception):
@@ -138,5 +136,5 @@ def _sync_directory(path: str) -> None:
     try:
         fsio.sync_directory(path)
     except OSError as error:
-        if error.errno not in _NO_SYNC:
+        if error.errno not in fsio.CANNOT_SYNC:
             raise

@@ -24,8 +24,6 @@ _VALID = re.compile(rb"[0-9a-f]{32}")
 _LONGEST = 64
 _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
-_NO_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP})
-"""What a network file system answers that cannot sync a directory."""
 
 
 def make_origin_id() -> str:
@@ -84,7 +82,7 @@ def remove_origin_id(fd: int) -> None:
     try:
         fsio.sync_fd(fd)
     except OSError as error:
-        if error.errno not in _NO_SYNC:
+        if error.errno not in fsio.CANNOT_SYNC:
             raise
 
 
