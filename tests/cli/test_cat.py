@@ -129,7 +129,8 @@ def test_without_a_path_or_a_reference(casrewind, point):
     assert "'nope'" in casrewind("cat", "nope:empty", code=15).err
     assert "'nope'" in casrewind("cat", "nope:with:colon", code=15).err
     casrewind("cat", ":empty", code=15)
-    for arguments in ((), ("last:empty", "last:crlf"), ("--", "last:empty")):
+    casrewind("cat", "--", "last:empty", code=0)  # it only ends the options
+    for arguments in ((), ("last:empty", "last:crlf")):
         casrewind("cat", *arguments, code=64)
 
 

@@ -236,7 +236,7 @@ def test_without_a_store_it_is_10_and_makes_none(casrewind, home):
 
 def test_arguments_that_do_not_fit_are_64(casrewind, root):
     saved(casrewind, root, b"1")
-    for command in (("pin",), ("unpin",), ("pin", "last", "a", "b"), ("unpin", "last", "a"), ("pin", "last", "--", "a")):
+    for command in (("pin",), ("unpin",), ("pin", "last", "a", "b"), ("unpin", "last", "a")):
         casrewind(*command, code=64)
 
 
