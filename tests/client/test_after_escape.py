@@ -11,6 +11,8 @@ from support.picture import differences, picture
 
 pytestmark = [pytest.mark.xdist_group("client-cut-short"), *real_clients.at_times("after_escape")]
 
+NOTE = b"[Request interrupted by user"
+"""What the client writes into its transcript: until then its turn may still work."""
 NAMED = "(3 paths):\n    half\n    one\n    repair.txt\n"
 """What the turn wrote before Esc, and what a person wrote after it: nobody saw where the one ended and the other began."""
 
@@ -33,6 +35,7 @@ def escaped(start):
     terminal.wait_for("esc to interrupt")
     terminal.keys("Escape")
     terminal.wait_for("Interrupted")
+    terminal.until(lambda: any(NOTE in file.read_bytes() for file in client.config.glob("projects/*/*.jsonl")))  # a moment later
     (client.project / "repair.txt").write_text("mine\n")
     with open(client.project / "one", "a") as file:
         file.write("mine\n")
