@@ -17,7 +17,7 @@ from ..model import digest as digests
 from .chain import ChainReader, find_piece, look_behind_stranger, open_piece
 from .piece import FIRST, MOST_EMPTY, PieceBuilder, PieceReader
 from .piece_errors import PieceDamaged, PieceNewer
-from .piece_names import PieceInfo, all_pieces_of, piece_name, without_replaced
+from .piece_names import LAST_NUMBER, PieceInfo, all_pieces_of, piece_name, without_replaced
 from .remote_config import Remote
 from .seal import Keys
 
@@ -219,11 +219,20 @@ def end_chain(remote: Remote, chain: str, number: int, why: int, gone: Collectio
         try:
             found = find_piece(remote.objects, remote.keys, chain, number)
         except PieceDamaged:
-            number, found = look_behind_stranger(remote.objects, remote.keys, chain, number)
-            if number and found is None:
+            behind, found = look_behind_stranger(remote.objects, remote.keys, chain, number)
+            if found is None:
+                number = behind or _find_free_number(remote, chain, number)
                 continue
         return found is not None and found.is_end
     return False
+
+
+def _find_free_number(remote: Remote, chain: str, number: int) -> int:
+    """The highest number behind this one that no object has alone. Strangers have the last one: otherwise they kept on the remote what
+    somebody purged."""
+    listed = all_pieces_of(remote.objects.list(chain)).get(chain, ())
+    taken = {piece.first for piece in listed if piece.first == piece.last}
+    return next(free for free in range(LAST_NUMBER, number, -1) if free not in taken)
 
 
 @contextmanager

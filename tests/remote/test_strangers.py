@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from casrewind.remote import old_chains
 from casrewind.remote.piece_names import LAST_NUMBER, piece_name
 from casrewind.remote.objects import Objects
 from casrewind.remote.piece import MOST_EMPTY
@@ -160,6 +161,43 @@ def test_a_purge_is_not_stopped_by_a_stranger_at_the_number_of_the_end(machine, 
     sizes = [len(data) for name, data in objects_in(machine.url).items() if name.startswith(old)]
     assert max(sizes) <= MOST_EMPTY, "its pieces are emptied"
     assert other.pull().checkpoints == {"sandbox-4": 1}
+
+
+EVERYTHING_BEHIND = {
+    "the last number": [f"{2:010}-{2:010}", f"{LAST_NUMBER:010}-{LAST_NUMBER:010}"],
+    "all numbers by one name": [f"{2:010}-{2:010}", f"{28216:010}-{LAST_NUMBER:010}"],
+    "many": [f"{2:010}-{2:010}", *(f"{LAST_NUMBER - at:010}-{LAST_NUMBER - at:010}" for at in range(50)), f"{3:010}-{LAST_NUMBER:010}"],
+}
+
+
+@pytest.mark.parametrize("names", EVERYTHING_BEHIND)
+def test_a_purge_and_a_removal_are_not_stopped_by_strangers_who_take_the_last_number(machine, other, tmp_path, names):
+    """Nothing is free behind all that is listed then. The end of the chain finds a number in between."""
+
+    def block(chain):
+        for name in EVERYTHING_BEHIND[names]:
+            put(machine, f"{chain}/{name}", os.urandom(300))
+
+    machine.save({"a": b"1", "secret": b"the word" * 40})
+    machine.push()
+    old = machine.chain()
+    assert other.pull().checkpoints == {"sandbox-4": 1}
+    block(old)
+    with machine.open() as workspace:
+        workspace.purge([b"secret"])
+    assert not machine.push().left and machine.chain() != old
+    block(machine.chain())
+    with other.open() as workspace:
+        opened = other.remote(workspace)
+        gone = old_chains.remove(opened, old_chains.find_old(opened, -1.0))
+    assert not gone.spared and not gone.left
+    sizes = [len(data) for name, data in objects_in(machine.url).items() if name[:32] in (old, machine.chain()) and name[33:43].isdigit()]
+    assert max(sizes) <= MOST_EMPTY, "their pieces are emptied"
+    assert not other.pull().problems
+    machine.save({"a": b"2"})
+    assert any("removed from the remote" in note for note in machine.push().notes)
+    fresh = Machine.with_remote(tmp_path / "three", machine.url, "fresh")
+    assert fresh.pull().checkpoints == {"sandbox-4": 2}
 
 
 def strew(machine, number, some):
