@@ -34,7 +34,7 @@ class CarriedLines(NamedTuple):
     """{(type of a line, keys that lead to a field): what the field says instead, where the client refuses a line without it}. It
     allows nothing. With None the field does not travel."""
     whole: frozenset[str] = frozenset()
-    """The types of lines that are nothing but a setting, besides those whose name says so."""
+    """Types of lines that hold only a setting, and whose name does not tell."""
     empty: Value | None = None
     """Members that such a line gets, so that it has its id and says nothing. None: such a line is like any other."""
     type_of: Callable[[Value], str] = lambda value: transcript.text_or_empty(value.get("type"))
@@ -86,7 +86,7 @@ def _only_fields(names: frozenset[str], held: Value) -> Value:
 
 
 def _with_field(field: str, said: object, held: Value) -> Value:
-    """An object whose field says something else, if it has that field. None: without the field."""
+    """A copy of an object in which a field has this value; None removes the field. An object without the field stays as it is."""
     return {name: said if name == field else one for name, one in held.items() if name != field or said is not None}
 
 

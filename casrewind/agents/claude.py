@@ -398,7 +398,7 @@ def tree_line_before(table: Sequence[ClaudeLine], at: int) -> int | None:
 
 
 def _at_or_before(table: Sequence[ClaudeLine], at: int) -> list[int]:
-    """The index of a line, or of the nearest one before it that may be the end of a cut, in a list; [] if there is none."""
+    """A list with the index of a line, or of the nearest line before it, that may end a cut; [] without one."""
     found = at if table[at].may_end else tree_line_before(table, at)
     return [] if found is None else [found]
 

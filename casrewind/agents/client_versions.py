@@ -1,7 +1,7 @@
 """The versions of the clients with which casrewind was tried, in one table. The page docs/internals/clients.md shows it.
 
-The danger prevented here: somebody trusts a client that nobody tried, and is not told. Under an old Node, npm installs an old
-version of a client without a word, in a container for example.
+The danger prevented here: somebody trusts a version of a client that nobody tried. Under an old Node, as in a container, npm
+installs an old version without a word.
 """
 
 import re

@@ -311,7 +311,7 @@ def _parse_entry(line: transcript.TranscriptLine, value: Value, name: str, paren
 
 
 def _last_known(entries: Sequence[PiEntry], count: int) -> int:
-    """The index of the last of the first `count` entries whose kind is known, -1 = none. Another one is no leaf."""
+    """The index of the last entry of a known kind among the first `count`; -1 without one. An unknown entry is no leaf."""
     return transcript.count_to_known_end(entries, count) - 1
 
 

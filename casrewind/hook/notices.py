@@ -65,7 +65,7 @@ def _notice_text(event: Event, config: Config, context: Context, saved: Saved | 
 
 
 def _words_of_former_root(moved: "Moved | None") -> str:
-    """From where the project was moved, or whose checkpoints may be its own; "" if nothing was found."""
+    """Says where the project was before, or which other project's checkpoints may be its own; "" if nothing was found."""
     if moved is None:
         return ""
     if moved.adopted is not None and moved.adopted.old != moved.adopted.root:

@@ -42,7 +42,7 @@ def _find_worktree(project: str, directory: str, settings: Settings) -> str:
 
 
 def _last_root(event: Event, settings: Settings) -> str:
-    """The root in which the last event of a session was recorded; "" if there is none, or no more."""
+    """The root that the session's last event was recorded in; "" without one, or if that directory is gone."""
     if not event.session:
         return ""
     stores = [registry.store_directory(settings.data, name) for name in registry.store_names(settings.data)]

@@ -114,7 +114,7 @@ def _refuse_purged_content(context: Context, remote: Remote, ending: _Ending) ->
 
 
 def _paths_with(context: Context, remote: Remote, gone: frozenset[bytes]) -> Iterator[bytes]:
-    """The paths of own checkpoints whose content was purged elsewhere. Of a large file, the end of a chain has the chunk list."""
+    """The paths of own checkpoints whose content was purged elsewhere. The end of a chain names the chunk list of a large file."""
     seen: dict[bytes, bool] = {}
     for tree in {point.tree for point, _ in context.store.checkpoints() if not point.more.machine}:
         for path, entry in manifest.walk(context.store.load_tree, tree):

@@ -228,8 +228,8 @@ def end_chain(remote: Remote, chain: str, number: int, why: int, gone: Collectio
 
 
 def _find_free_number(remote: Remote, chain: str, number: int) -> int:
-    """The highest number behind this one that no object has alone. Strangers have the last one: otherwise they kept on the remote what
-    somebody purged."""
+    """The highest number behind this one for which no single piece is named. If strangers take the last number, the end of a chain needs
+    another one: without it, they keep purged content on the remote."""
     listed = all_pieces_of(remote.objects.list(chain)).get(chain, ())
     taken = {piece.first for piece in listed if piece.first == piece.last}
     return next(free for free in range(LAST_NUMBER, number, -1) if free not in taken)
