@@ -22,6 +22,7 @@ absent_packages.take_away_from_session()
 from casrewind.workspace import Settings, Workspace
 from support import late_tests, sample_start
 from support.command import Command
+from support.command_in_process import InProcess
 from support.pulled_machine import PulledMachine
 from support.s3_server import S3Server
 from support.shim import CLOCK, compile_shim, seconds
@@ -181,6 +182,12 @@ def home(tmp_path):
     place = tmp_path / "home"
     place.mkdir()
     return place
+
+
+@pytest.fixture
+def at(home):
+    """at(place) is the command, in that place."""
+    return lambda place: InProcess(place, home)
 
 
 @pytest.fixture

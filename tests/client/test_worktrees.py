@@ -26,13 +26,19 @@ def ended(running):
     assert running.returncode == 0, (out, err)
 
 
-@pytest.fixture(scope="module")
-def beside(start):
-    """A turn in the checkout and one in a worktree at the same time, each begun before the other ends; then the subagent."""
+def connected(start):
+    """A client in a repository with one file."""
     client = start()
     plant(client.project, {"app.py": b"one\n"})
     make_repository(client.project)
     client.casrewind("install", "claude", code=0)
+    return client
+
+
+@pytest.fixture(scope="module")
+def beside(start):
+    """A turn in the checkout and one in a worktree at the same time, each begun before the other ends; then the subagent."""
+    client = connected(start)
     gates = {name: threading.Event() for name in ("main", "other")}
     agent = call("Agent", description="sub job", prompt="subtask: draft", subagent_type="general-purpose", isolation="worktree")
     client.model.script = {
@@ -128,10 +134,7 @@ def test_what_a_subagent_never_committed_comes_back_after_its_worktree_was_remov
 @pytest.fixture(scope="module")
 def resumed(start):
     """A turn in a worktree, and a second one after the session was resumed from the checkout: the client goes back into the worktree."""
-    client = start()
-    plant(client.project, {"app.py": b"one\n"})
-    make_repository(client.project)
-    client.casrewind("install", "claude", code=0)
+    client = connected(start)
     client.casrewind("save", code=0)
     into = [call("EnterWorktree", name="w4"), bash("echo in > entered")]
     client.model.script = {

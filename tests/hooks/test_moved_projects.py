@@ -22,12 +22,6 @@ FILES = {f"d{n % 3}/file {n}": b"content of file %d\n" % n for n in range(20)}
 
 
 @pytest.fixture
-def at(home):
-    """at(place) is the command, in that place."""
-    return lambda place: InProcess(place, home)
-
-
-@pytest.fixture
 def old(tmp_path, at):
     """A project with two checkpoints and a restore."""
     place = tmp_path / "before" / "project"

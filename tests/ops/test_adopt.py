@@ -29,12 +29,6 @@ TREE = {"f": b"1", "d/g": b"deep", "run.sh": Exec(b"#!/bin/sh\n"), "l": Link("d/
 
 
 @pytest.fixture
-def at(home):
-    """at(place) is the command, in that place."""
-    return lambda place: InProcess(place, home)
-
-
-@pytest.fixture
 def old(tmp_path, at):
     """A project with a history: two checkpoints, marks, a restore, an undo and a second restore."""
     place = tmp_path / "old place" / "project"

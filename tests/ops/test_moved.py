@@ -31,12 +31,6 @@ TREE = {**FILES, "link": Link("d0"), "run.sh": Exec(b""), "empty": b""}
 
 
 @pytest.fixture
-def at(home):
-    """at(place) is the command, in that place."""
-    return lambda place: InProcess(place, home)
-
-
-@pytest.fixture
 def old(tmp_path, at):
     """A project with two checkpoints and a restore."""
     place = tmp_path / "before" / "project"
