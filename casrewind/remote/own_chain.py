@@ -64,7 +64,7 @@ def look(remote: Remote) -> Look:
         listed = objects.list(state.chain)
         found = _follow_own_pieces(remote, remote.files.strangers.without(all_pieces_of(listed).get(state.chain, [])))
         if not found.problem and found.end_piece is None:
-            found = found._replace(problem=_missing_of_bases(remote, holds_of(listed).get(state.chain, ())))
+            found = found._replace(problem=missing_of_bases(remote, holds_of(listed).get(state.chain, ())))
     problem = "; ".join(filter(None, (head, found.problem)))
     if not problem and found.end_piece is None:
         number, mac = found.before
@@ -121,8 +121,9 @@ def _tag_of(pieces: Sequence[PieceInfo], last: int) -> bytes:
     return digests.of(b"".join(sorted(row_of(piece) for piece in pieces if piece.last <= last)))
 
 
-def _missing_of_bases(remote: Remote, bases: Iterable[str]) -> str:
-    """What is gone of these chains, whose blobs the own one uses, by the names of their pieces; "" for nothing."""
+def missing_of_bases(remote: Remote, bases: Iterable[str]) -> str:
+    """What is gone of these chains, whose blobs the own one uses, by the names of their pieces; "" for nothing. Raises RemoteError if the
+    remote cannot be read."""
     for chain in bases:
         read = remote.files.state.chains.get(chain, ReadChain())
         listed = remote.files.strangers.without(all_pieces_of(remote.objects.list(chain)).get(chain, []))

@@ -20,9 +20,10 @@ from .allowance import Allowance
 from .arriving import decode_point
 from .chain import ChainReader, damage_in_words, missing_in_words, names_of
 from .connect import KEYS, read_head
+from .own_chain import missing_of_bases
 from .piece import CONTAINER, CONTENT, FIRST, PieceReader
 from .piece_errors import PieceDamaged, PieceGone, PieceMissing, PieceNewer
-from .piece_names import PieceInfo, all_pieces_of
+from .piece_names import PieceInfo, all_pieces_of, holds_of
 from .remote_config import Remote, identity_of
 from .seal import check_locked_key, identity_of_head, open_head
 
@@ -100,6 +101,7 @@ def verify_remote(context: Context, remote: Remote, *, read_blobs: bool = False)
             chain.note_checkpoints_without_content(context, there)
     requests = sum(remote.objects.requests.values())
     reports = tuple(chain.report() for chain in chains if chain.has_pieces or chain.is_expected)
+    problems += filter(None, [missing_of_bases(remote, [base for base in holds_of(listed).get(state.chain, ()) if base not in pieces])])
     return VerifiedRemote(reports, tuple(problems), remote.objects.received_bytes, requests, tuple(sorted(strangers.met)))
 
 

@@ -57,8 +57,8 @@ def test_a_signal_at_the_question_gives_the_terminal_back(edited, root, terminal
     asking = terminal("restore", "last")
     before = asking.settings()
     asking.read_until(b"/d] ")
-    assert asking.settings() != before, "keys come one by one"
     asking.sleep_until_it_reads()
+    assert asking.settings() != before, "keys come one by one"
     asking.process.send_signal(number)
     code = asking.process.wait(30)
     assert code == (130 if number == signal.SIGINT else -number) and asking.settings() == before

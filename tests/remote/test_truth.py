@@ -282,6 +282,8 @@ def test_a_push_of_a_clone_says_what_is_gone_of_the_chain_that_it_rests_on_and_p
     with pytest.raises(errors.RemoteError) as refused:
         clone.push(by_hand=True)
     assert words in refused.value.problem and "casrewind push --anew" in refused.value.hint
+    at = InProcess(clone.root, clone.home, CASREWIND_REMOTE_KEY=KEY, CASREWIND_HOME=clone.settings.data)
+    assert words in at("remote", "verify", code=3).err
     clone.push(by_hand=True, anew=True)
     assert not clone.push(by_hand=True).notes
     fresh = Machine.with_remote(tmp_path / "fresh", machine.url, "fresh")
