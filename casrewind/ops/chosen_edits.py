@@ -19,7 +19,7 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 
 
-class Edit(NamedTuple):
+class ChosenEdit(NamedTuple):
     """The chosen part of the change of one path. `shown`: the change as they saw it. `wanted`: what the path becomes;
     `data`: its bytes, if chosen hunks made them."""
 
@@ -28,11 +28,11 @@ class Edit(NamedTuple):
     data: bytes | None = None
 
 
-Edits = Mapping[bytes, Edit | None]
+ChosenEdits = Mapping[bytes, ChosenEdit | None]
 """The chosen paths. None: the whole change, whatever it is when it is made."""
 
 
-def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunWriter) -> Actions:
+def chosen_actions(actions: Actions, edits: ChosenEdits, writer: StoreWriter | DryRunWriter) -> Actions:
     """The actions on the chosen paths, with the chosen hunks only; new bytes go into `writer`. A chosen path has its new
     directories made, and an emptied directory goes with the last chosen path in it. Raises ContentInTheWay if a change is
     not the one that was shown."""
@@ -60,7 +60,7 @@ def chosen_actions(actions: Actions, edits: Edits, writer: StoreWriter | DryRunW
     return plans.sort_and_pack(action for action in found if action.after is not None or action.path not in holding)
 
 
-def _with_chosen_hunks_stored(action: Action, edit: Edit | None, writer: StoreWriter | DryRunWriter) -> Action:
+def _with_chosen_hunks_stored(action: Action, edit: ChosenEdit | None, writer: StoreWriter | DryRunWriter) -> Action:
     if edit is None:
         return action
     if not (same_for_restore(action.before, edit.shown.old) and same_for_restore(action.after, edit.shown.new)):

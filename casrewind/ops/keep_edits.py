@@ -21,9 +21,9 @@ from ..store.writer import StoreWriter
 from ..worktree.places_kept_by_restore import ProtectedPlaces
 from .capture_before_restore import CapturedState, add_present_paths
 from .context import Context
-from .later_edits import LaterEdits
 from .moved_files import MOVED
 from .preflight import SKIP_DAMAGED
+from .provenance import Provenance
 from .revert import (
     DAMAGED,
     SHARED,
@@ -61,8 +61,8 @@ class KeptEdits:
         self.turns = tuple(turns)
         self._done = done
         self._left = {**{item.path: _with_way_out(item) for item in done.kept}, **_changed_by_others(view, target)}
-        later = LaterEdits(context, view, view.points[turns[-1].before or ""], [turn.n for turn in turns])
-        self._files = PathMerger(context, done.steps, later, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        provenance = Provenance(context, view, view.points[turns[-1].before or ""].seq, [turn.n for turn in turns])
+        self._files = PathMerger(context, done.steps, provenance, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
 

@@ -18,7 +18,6 @@ from ..worktree.spelling import with_other_spellings
 from .checkpoint_names import is_listed
 from .context import Context
 from .keep_edits import KeptEdits
-from .later_edits import Editors
 from .preflight import SKIP_DAMAGED
 from .restorable import name_checkpoint_in_errors
 from .restore import EditKeeper
@@ -70,7 +69,7 @@ class MachineMerge(KeptEdits):
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
         self.turns, self._done, self._left = (), WhatTurnsDid(steps, (), {}), {}
-        self._files = PathMerger(context, steps, APerson(), is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        self._files = PathMerger(context, steps, None, is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
 
@@ -84,15 +83,3 @@ class MachineMerge(KeptEdits):
     def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
         return tuple(item._replace(is_taken_over=True, machine=self._machine) for item in super().files_merged_by_lines(plan))
-
-
-class APerson:
-    """Who made the edits that stay: not looked up, because work of turns here stays, too."""
-
-    def of_file(self, _path: bytes, _present: Entry | None) -> Editors:
-        """A person."""
-        return Editors(is_person=True)
-
-    def of_lines(self, *_: object) -> Editors:
-        """Unnamed."""
-        return Editors()

@@ -29,7 +29,7 @@ from .restorable import RecordedPaths, name_checkpoint_in_errors, recorded_cover
 
 if TYPE_CHECKING:  # few restores have edits
     from ..model.turn_records import Turn
-    from .chosen_edits import Edits
+    from .chosen_edits import ChosenEdits
 
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
@@ -81,7 +81,7 @@ def restore(
     skip_damaged: bool = False,
     keeper: NewKeeper | None = None,
     confirm: Confirm | None = None,
-    edits: "Edits | None" = None,
+    edits: "ChosenEdits | None" = None,
 ) -> Restored:
     """Reset the worktree (or the paths in `scope`) to `target`.
 
@@ -162,7 +162,7 @@ def _with_merges_of_now(context: Context, report: Restored) -> Restored:
 
 
 def _plan_from_target(
-    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: "Edits | None", *,
+    context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: "ChosenEdits | None", *,
     skip_damaged: bool, keeper: NewKeeper | None,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what a restore would do and keep, the current state)."""

@@ -7,10 +7,10 @@ saw the turn's end are left alone, too. So is a file to which a turn moved what 
 """
 
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from .. import errors
-from .._typing import NamedTuple, Protocol
+from .._typing import NamedTuple
 from ..messages import plural, printable
 from ..model import digest as digests
 from ..model import manifest, merge, paths
@@ -28,12 +28,12 @@ from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
 from .capture_before_restore import CapturedState
-from .chosen_edits import Edit, Edits, changed_error, chosen_actions, entry_of_stored_bytes
+from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions, entry_of_stored_bytes
 from .context import Context
 from .execute import Restored
-from .later_edits import Editors, LaterEdits
 from .moved_files import find_moved_files
 from .path_contents import FileMovedOn, PathContents
+from .provenance import Makers, Provenance
 from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .turn_view import TurnView
 from .undo import prepare_actions
@@ -76,8 +76,8 @@ def revert(
     skip_damaged: bool = False,
     dry_run: bool = False,
     confirm: Confirm | None = None,
-    edits: Edits | None = None,
-    hunks: Mapping[bytes, Edit] | None = None,
+    edits: ChosenEdits | None = None,
+    hunks: Mapping[bytes, ChosenEdit] | None = None,
 ) -> Restored:
     """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
@@ -101,8 +101,8 @@ def revert(
         done = done._replace(steps={path: _with_chosen_hunks(steps, hunks.get(path)) for path, steps in done.steps.items()})
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
-    later = LaterEdits(context, view, before, [turn.n for turn in turns])
-    files = PathMerger(context, done.steps, later, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
+    provenance = Provenance(context, view, before.seq, [turn.n for turn in turns])
+    files = PathMerger(context, done.steps, provenance, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
     parts = (hunks or {}).values()
     files.contents.chosen = {part.wanted.digest: part.data for part in parts if part.wanted is not None and part.data is not None}
 
@@ -133,7 +133,7 @@ def revert(
         return confirm_and_execute(context, writer, operation, report, now, confirm) if report.actions else report
 
 
-def _with_chosen_hunks(steps: Sequence[RevertStep], edit: Edit | None) -> Sequence[RevertStep]:
+def _with_chosen_hunks(steps: Sequence[RevertStep], edit: ChosenEdit | None) -> Sequence[RevertStep]:
     """The step of a single turn, with the chosen hunks of it."""
     if edit is None:
         return steps
@@ -242,28 +242,17 @@ def _paths_that_turn_may_not_have_made(unclear: Sequence[Change]) -> Iterator[Ke
         yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
 
 
-class Makers(Protocol):
-    """Who made the edits that are in a file (LaterEdits)."""
-
-    def of_file(self, path: bytes, present: Entry | None) -> Editors:
-        """Of the whole file."""
-
-    def of_lines(
-        self, path: bytes, present: Entry, lines: Sequence[bytes], chosen: Sequence[tuple[int, int]], read: Callable[[Entry], bytes]
-    ) -> Editors:
-        """Of these lines."""
-
-
 class PathMerger:
     """Decides for each path what it becomes. `contents`: where the bytes of a file are. `merged`: the files that
     were merged by lines. `made`: the digests of contents that the operation itself has made."""
 
     def __init__(
-        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], later: Makers, conflicts: str = ASIDE, *,
+        self, context: Context, steps: Mapping[bytes, Sequence[RevertStep]], provenance: Provenance | None, conflicts: str = ASIDE, *,
         is_one: bool, skip_damaged: bool, hint: str,
     ) -> None:  # fmt: skip
-        """`is_one`: there is one turn, which no reason names. `hint`: the hint of the error for damaged content."""
-        self._context, self._steps, self._later, self._conflicts = context, steps, later, conflicts
+        """`provenance`: None if all edits here are a person's. `is_one`: there is one turn, which no reason names.
+        `hint`: the hint of the error for damaged content."""
+        self._context, self._steps, self._provenance, self._conflicts = context, steps, provenance, conflicts
         self._is_one, self._skip_damaged, self._hint = is_one, skip_damaged, hint
         self._writer: StoreWriter | DryRunWriter = DryRunWriter(context.store.read)
         self.contents = PathContents(context, self._writer)
@@ -311,11 +300,15 @@ class PathMerger:
             return entry_of_stored_bytes(entry._replace(mtime_ns=time.time_ns()), self.contents.chosen[entry.digest], self._writer)
         if result is None or entry is None or manifest.same_for_restore(entry, there) or entry.digest != digests.of(result.data):
             return entry
-        by = self._later.of_file(path, there)
+        by = self.makers_of(path, there)
         self.merged.append(result._replace(by=by.turns, is_yours=by.is_person))
         self.contents.merged[entry.digest] = result.data
         self.made.add(entry.digest)
         return entry_of_stored_bytes(entry, result.data, self._writer)
+
+    def makers_of(self, path: bytes, there: Entry | None) -> Makers:
+        """Who made edits that the present entry of a path has."""
+        return Makers(is_person=True) if self._provenance is None else self._provenance.makers_of(path, there)
 
     def merged_by(self, actions: Actions) -> tuple[Merged, ...]:
         """The merged files that these actions write."""
@@ -346,7 +339,7 @@ class PathMerger:
         if present is None:
             return self._note_kept_path(path, step, plans.EDITED, merge.CONFLICTS)
         found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
-        by = self._later.of_lines(path, present, lines.ours, found, read)
+        by = Makers() if self._provenance is None else self._provenance.makers_of_lines(path, present, lines.ours, found, read)
         were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
         reason = f"{lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
         return self._note_kept_path(path, step, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)

@@ -37,8 +37,7 @@ from .capture_before_restore import CapturedState
 from .context import Context
 from .directory_origins import has_strange_id, origin_of
 from .execute import Restored
-from .later_edits import LaterEdits
-from .machine_merge import APerson
+from .provenance import Provenance
 from .restorable import Coverage, name_checkpoint_in_errors
 from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .revert import DAMAGED, PathMerger, RevertStep
@@ -174,10 +173,10 @@ class _Merger:
         """Scans the directory."""
         self._context, self._made, self._scope, self._writer = context, made, scope, writer
         self._there = save.scan_now(made.context, writer)
-        self._later = APerson() if made.base.more.machine else LaterEdits(context, TurnView(context), made.base, ())
+        provenance = None if made.base.more.machine else Provenance(context, TurnView(context), made.base.seq)
         self._steps: dict[bytes, list[RevertStep]] = {}
         self.kept: list[Kept] = []
-        self.files = PathMerger(context, self._steps, self._later, is_one=True, skip_damaged=True, hint="")
+        self.files = PathMerger(context, self._steps, provenance, is_one=True, skip_damaged=True, hint="")
         self.files.set_writer_of_new_contents(writer)
         self.files.contents.elsewhere = made.context
         self.made = self.files.made
@@ -301,7 +300,7 @@ class _Merger:
             return found._replace(reason=f"{found.reason}, and in {name}")
         if found.why not in (merge.CONFLICTS, merge.REMOVED, *_ALSO):
             return found
-        by = self._later.of_file(action.path, present)
+        by = self.files.makers_of(action.path, present)
         who = f" by {by}" if str(by) else ""
         deed = "removed" if present is None else "made" if action.before is None else "edited"
         theirs = "" if action.before is None else "removed " if action.after is None else "changed "

@@ -159,6 +159,11 @@ class TurnView:
         after = {change.path: change.new for plan in state.plans for change in self._differ.plan(plan).changes or ()}
         return lambda path: after[path] if path in after else finder.find(path)
 
+    def newest_tree(self) -> bytes | None:
+        """The tree of the newest checkpoint, None without one."""
+        state = self._outline.newest_state()
+        return None if state is None else state.tree
+
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to."""
         return self._outline.turn_of(identity)

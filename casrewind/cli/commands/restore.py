@@ -20,7 +20,7 @@ from . import OK, REMARKS, Done, words
 if TYPE_CHECKING:
     from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
-    from ...ops.chosen_edits import Edits
+    from ...ops.chosen_edits import ChosenEdits
     from ...ops.context import Context
     from ...ops.rewind import Forks
     from ..grammar.command_line import ParsedOptions
@@ -56,7 +56,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     if options.dashed and not scope:
         raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
     target, moved = target_of(context, point), words.Words(context, options).why_numbers_moved(options.ref or "")
-    edits: Edits | None = None
+    edits: ChosenEdits | None = None
 
     def restoring(*, dry_run: bool = False) -> Restored:
         return restores.restore(
@@ -193,7 +193,7 @@ def refuse_hunk_options(options: "ParsedOptions") -> None:
         raise errors.UsageError("-p asks about each hunk, and this is no terminal", "type it in a terminal")
 
 
-def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan: Restored, moved: str) -> "Edits | None":
+def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan: Restored, moved: str) -> "ChosenEdits | None":
     """What a person chooses of a plan; None if there is nothing to choose from."""
     from ...ops import compare
     from ..plan import hunk_questions

@@ -17,7 +17,7 @@ from .restore import CHANGES, ask_for_hunks, refuse_hunk_options, restore_and_pr
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
-    from ...ops.chosen_edits import Edits
+    from ...ops.chosen_edits import ChosenEdits
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
@@ -45,7 +45,7 @@ def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
     moved = named.why_numbers_moved(f"@{turns[0].n}")
     name = f"{name}, chosen hunks only" if options.patch else name
     is_asked = not (options.dry_run or options.patch) and (must_ask_or_raise(options, CHANGES) or bool(moved))
-    edits: Edits | None = None
+    edits: ChosenEdits | None = None
     one = turns[0].n if len(turns) == 1 else None
     question = PlanQuestion(
         context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=oldest.id,

@@ -24,7 +24,7 @@ from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.checkpoint_names import is_kept_by_mark
-from ...ops.chosen_edits import Edit, Edits, changed_error
+from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...ops.finish_restore import finish_restore
 from ...ops.inner_projects import find_inner_turns
 from ...ops.machine_merge import edit_keeper
@@ -290,7 +290,7 @@ class TimelineModel:
                 skip_damaged = True
 
     def _plan_ask_and_restore(
-        self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, edits: Edits | None, *,
+        self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, edits: ChosenEdits | None, *,
         skip_damaged: bool, keep_edits: bool,
     ) -> ActionResult:
         context = self._context
@@ -434,11 +434,11 @@ class TimelineModel:
 
 
 def _edits_of_chosen_hunks(
-    parts: ChosenParts, edit_of_file: "Callable[[Comparison, Change, AbstractSet[int]], Edit | None]"
-) -> dict[bytes, Edit]:
+    parts: ChosenParts, edit_of_file: "Callable[[Comparison, Change, AbstractSet[int]], ChosenEdit | None]"
+) -> dict[bytes, ChosenEdit]:
     """What the chosen hunks of each file make of it. Raises ContentInTheWay if a side of its change is no longer there."""
     changes = {change.path: change for change in parts.preview.found.changes}
-    found: dict[bytes, Edit] = {}
+    found: dict[bytes, ChosenEdit] = {}
     for path, chosen in parts.hunks.items():
         edit = edit_of_file(parts.preview.found, changes[path], chosen)
         if edit is None:

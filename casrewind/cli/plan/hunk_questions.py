@@ -14,7 +14,7 @@ from ...messages import printable
 from ...model.diff import Change, counted_changes
 from ...model.manifest import DIR, FILE, PERMISSIONS, is_directory
 from ...model.paths import parents
-from ...ops.chosen_edits import Edit
+from ...ops.chosen_edits import ChosenEdit
 from ..show import patch
 from ..show.comparison import patch_lines
 from ..show.patch import Hunk, Texts
@@ -53,9 +53,9 @@ class _Part(NamedTuple):
     hunk: Hunk | None = None
 
 
-def ask_for_each_change(found: "Comparison", stream: TextIO) -> dict[bytes, Edit]:
+def ask_for_each_change(found: "Comparison", stream: TextIO) -> dict[bytes, ChosenEdit]:
     """Ask about each change, in the order of a patch. Returns what is chosen, by path; {} if nothing is."""
-    edits: dict[bytes, Edit] = {}
+    edits: dict[bytes, ChosenEdit] = {}
     for change, below in _group_with_changes_below(found.changes):
         questions = _FileQuestions(found, change, below, stream)
         goes_on = questions.ask_for_each_part()
@@ -107,12 +107,12 @@ class _FileQuestions:
             self._note_answer_and_move_on(answer, letters)
         return True
 
-    def chosen_edits(self) -> dict[bytes, Edit]:
+    def chosen_edits(self) -> dict[bytes, ChosenEdit]:
         """What is chosen."""
         change, texts = self._change, self._texts
         chosen = [part for part, answer in zip(self._parts, self._answers, strict=True) if answer]
         if len(chosen) == len(self._parts):
-            return {one.path: Edit(one, one.new) for one in (change, *self._below)}
+            return {one.path: ChosenEdit(one, one.new) for one in (change, *self._below)}
         if not chosen:
             return {}
         old, new = change.old, change.new
@@ -123,7 +123,7 @@ class _FileQuestions:
         if blocks and texts is not None:
             return {change.path: edit_with(change, texts, blocks, mode)}
         content = new if any(part.what == CHANGE for part in chosen) else old
-        return {change.path: Edit(change, content._replace(mode=mode))}
+        return {change.path: ChosenEdit(change, content._replace(mode=mode))}
 
     def _lines_above_hunks(self) -> Iterator[bytes]:
         """The lines above the first hunk; without hunks the whole patch."""

@@ -7,7 +7,7 @@ from ...model import digest as digests
 from ...model.diff import Change
 from ...model.line_diff import Block
 from ...model.manifest import FILE, LARGE, Entry
-from ...ops.chosen_edits import Edit
+from ...ops.chosen_edits import ChosenEdit
 from ..show import patch
 from ..show.patch import Texts
 
@@ -20,7 +20,7 @@ def has_hunks(change: Change) -> bool:
     return all(entry is not None and entry.kind == FILE and entry.size < LARGE for entry in (change.old, change.new))
 
 
-def edit_with_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
+def edit_with_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> ChosenEdit | None:
     """The old side with these hunks of the new side. None if a side is no longer available."""
     texts = patch.lines_of_both_sides(found, change)
     if texts is None or change.old is None:
@@ -28,7 +28,7 @@ def edit_with_hunks(found: "Comparison", change: Change, numbers: Collection[int
     return edit_with(change, texts, _blocks_of_hunks(texts, change.path, numbers), change.old.mode)
 
 
-def edit_without_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> Edit | None:
+def edit_without_hunks(found: "Comparison", change: Change, numbers: Collection[int]) -> ChosenEdit | None:
     """The new side without these hunks of it. None if a side is no longer available."""
     texts = patch.lines_of_both_sides(found, change)
     if texts is None or change.new is None:
@@ -42,13 +42,13 @@ def _blocks_of_hunks(texts: Texts, path: bytes, numbers: Collection[int]) -> lis
     return [block for number, hunk in enumerate(patch.hunks(texts, path)) if number in numbers for block in hunk.blocks]
 
 
-def edit_with(change: Change, texts: Texts, chosen: Iterable[Block], mode: int) -> Edit:
+def edit_with(change: Change, texts: Texts, chosen: Iterable[Block], mode: int) -> ChosenEdit:
     """The old side with these blocks of the new side, and with this mode."""
     data = b"".join(_lines_with_blocks(texts, chosen))
     wanted = Entry(FILE, mode, len(data), 0, digests.of(data))
     if change.new is not None and change.new.digest == wanted.digest:
-        return Edit(change, change.new._replace(mode=mode))
-    return Edit(change, wanted, data)
+        return ChosenEdit(change, change.new._replace(mode=mode))
+    return ChosenEdit(change, wanted, data)
 
 
 def _lines_with_blocks(texts: Texts, chosen: Iterable[Block]) -> Iterable[bytes]:

@@ -1,0 +1,187 @@
+"""Finds out who made what a file has: turns, a person, or nobody knows.
+
+The danger prevented here: a person's lines go away under the name of an agent, unsaid; or a turn is named for lines that it
+never wrote. So nothing is guessed from times or names. The content of a file is traced back from the worktree, edit by edit,
+through the rows of the turn view. A merge has the content of before and what it brought; what a restore brought back is of
+whom made it then. What no row explains has no maker, and that is not the agent.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+
+from .. import errors
+from .._typing import NamedTuple
+from ..messages import enumerated
+from ..model import diff as diffs
+from ..model.checkpoint import Checkpoint
+from ..model.diff import Change
+from ..model.history import ABORT, REDO, UNDO
+from ..model.line_diff import blocks, lines_of
+from ..model.manifest import FILE, Entry, Finder, same_for_restore
+from ..model.turn_records import BACKGROUND, OPERATIONS, Outside, Reset, Row, Turn, is_of_person
+from .context import Context
+from .path_contents import FileMovedOn
+from .turn_view import TurnView
+
+
+class Makers(NamedTuple):
+    """Who made something: the numbers of turns, newest first, and whether a person did. `perhaps`: of each part that several may
+    have made, who they are."""
+
+    turns: tuple[int, ...] = ()
+    is_person: bool = False
+    perhaps: "tuple[Makers, ...]" = ()
+
+    @property
+    def is_one(self) -> bool:
+        """True if there is exactly one turn or person."""
+        return len(self.turns) + self.is_person == 1
+
+    def __str__(self) -> str:
+        """In words: "@1, @3 and you", "@2 and @1 or you", or ""."""
+        return enumerated([*self.names, *(" or ".join(some.names) for some in self.perhaps)])
+
+    @property
+    def names(self) -> list[str]:
+        """The turns and the person as they are named: @1, you."""
+        return [*(f"@{number}" for number in self.turns), *(["you"] if self.is_person else [])]
+
+
+NOBODY_KNOWN = Makers()
+_BRING_BACK = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO], OPERATIONS[ABORT]})
+"""The rows of operations that bring back what was there. Its edits are in older rows."""
+
+
+class Edit(NamedTuple):
+    """What happened to a path between two known states. `makers`: who did it. Of more than one nobody knows which of them did;
+    without any it was an operation, or it is unknown."""
+
+    makers: Makers
+    path: bytes
+    old: Entry | None
+    new: Entry | None
+
+
+class Provenance:
+    """Traces what files have. Nothing is read before it is asked for."""
+
+    def __init__(self, context: Context, view: TurnView, since: int = 0, left_out: Collection[int] = ()) -> None:
+        """`since`: only edits after this record of the ledger count. `left_out`: the numbers of turns that nobody asks for."""
+        self._context, self._view, self._left_out = context, view, frozenset(left_out)
+        self._rows = view.rows(wanted=lambda row: view.is_after(row, since))
+        self._steps: dict[bytes, list[tuple[Row, Change]]] = {}
+        """The steps of each path in the rows that were read so far, newest first."""
+
+    def edits_of(self, path: bytes, present: Entry | None) -> Iterator[Edit]:
+        """The edits that the present entry of a path has, newest first. Raises StoreDamaged."""
+        known, limit = self._newest(path), -1
+        if not same_for_restore(known, present):
+            yield Edit(self._makers_since_newest, path, known, present)
+        for row, change in self._steps_of(path):
+            if not same_for_restore(change.new, known) or same_for_restore(change.old, known):
+                continue  # what this step made was replaced, or is gone
+            if limit >= 0 and self._view.is_after(row, limit):
+                continue  # behind the state that a restore brought back
+            if isinstance(row, Reset) and row.kind in _BRING_BACK:
+                continue
+            target = self._view.named.get(row.target) if isinstance(row, Reset) and not is_of_person(row) else None
+            if target is not None and self._has_entry(target, path, known):
+                limit = target.seq
+                continue
+            yield Edit(_makers_of_row(row, path), path, change.old, known)
+            known = change.old
+
+    def makers_of(self, path: bytes, present: Entry | None) -> Makers:
+        """Who made edits that the present entry of a path has."""
+        try:
+            return self._makers_among([edit.makers for edit in self.edits_of(path, present)])
+        except errors.StoreDamaged:
+            return NOBODY_KNOWN
+
+    def makers_of_lines(
+        self,
+        path: bytes,
+        present: Entry,
+        lines: Sequence[bytes],
+        chosen: Sequence[tuple[int, int]],
+        read: Callable[[Entry], bytes],
+    ) -> Makers:
+        """Who was the last to edit these lines (first, last; from 1) of the present content."""
+        found: list[Makers] = []
+        sought = [(first - 1, last) for first, last in chosen]
+        now = lines
+        try:
+            for edit in self.edits_of(path, present):
+                if not sought:
+                    break
+                if edit.old is None or edit.old.kind != FILE:
+                    found.append(edit.makers)
+                    break
+                old = lines_of(read(edit.old))
+                touched = blocks(old, now)
+                left = []
+                for start, end in sought:
+                    if any(block.new_start <= end and start <= block.new_end for block in touched):
+                        found.append(edit.makers)
+                    else:
+                        before = [block for block in touched if block.new_end < start]
+                        moved = before[-1].old_end - before[-1].new_end if before else 0
+                        left.append((start + moved, end + moved))
+                sought, now = left, old
+        except (errors.StoreDamaged, FileMovedOn):
+            return NOBODY_KNOWN
+        return self._makers_among(found)
+
+    def _makers_among(self, found: Sequence[Makers]) -> Makers:
+        """The makers of several edits, without the turns that nobody asks for."""
+        asked = [makers._replace(turns=tuple(turn for turn in makers.turns if turn not in self._left_out)) for makers in found]
+        certain = [makers for makers, whole in zip(asked, found, strict=True) if whole.is_one]
+        turns = {number for makers in certain for number in makers.turns}
+        perhaps = dict.fromkeys(makers for makers, whole in zip(asked, found, strict=True) if makers.turns and not whole.is_one)
+        return Makers(tuple(sorted(turns)), any(makers.is_person for makers in certain), tuple(perhaps))
+
+    def _steps_of(self, path: bytes) -> Iterator[tuple[Row, Change]]:
+        """What the rows changed at a path, newest first. Rows are read as far as they are asked for."""
+        found = self._steps.setdefault(path, [])
+        at = 0
+        while True:
+            while at == len(found):
+                row = next(self._rows, None)
+                if row is None:
+                    return
+                for change in self._changes_of_row(row):
+                    self._steps.setdefault(change.path, []).append((row, change))
+            yield found[at]
+            at += 1
+
+    def _changes_of_row(self, row: Row) -> Iterable[Change]:
+        if not isinstance(row, Turn | Outside | Reset):
+            return ()
+        if isinstance(row, Turn) and row.to_now and row.changes is None and row.before is not None:
+            load = self._context.store.load_tree  # the worktree was not scanned: what is known of the turn
+            return diffs.diff(load, self._view.points[row.before].tree, self._view.newest_tree())
+        return () if row.damaged else row.changes or ()
+
+    def _has_entry(self, point: Checkpoint, path: bytes, entry: Entry | None) -> bool:
+        """True if a checkpoint has this entry at a path."""
+        return same_for_restore(Finder(self._context.store.load_tree, point.tree).find(path), entry)
+
+    @cached_property
+    def _newest(self) -> Callable[[bytes], Entry | None]:
+        return self._view.newest_state()
+
+    @cached_property
+    def _makers_since_newest(self) -> Makers:
+        """Who made the changes since the newest checkpoint."""
+        running = [turn for turn in self._view.turns if turn.to_now]
+        return Makers(tuple(turn.n for turn in running), is_person=not running or any(turn.mixed for turn in running))
+
+
+def _makers_of_row(row: Row, path: bytes) -> Makers:
+    """Who may have made the change of a row at a path."""
+    if isinstance(row, Turn):
+        others = next((numbers for shared, numbers in row.shared if shared == path), ())
+        return Makers(tuple(sorted({row.n, *others})), row.mixed)
+    if isinstance(row, Outside) and row.kind == BACKGROUND:
+        return Makers((row.of,))
+    return Makers((), is_person=is_of_person(row))
