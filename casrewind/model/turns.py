@@ -133,8 +133,11 @@ class Outline:
         return turn._replace(taken_back=all(change.path in paths for change in turn.changes))
 
     def turn_of(self, identity: str) -> Turn | None:
-        """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn."""
+        """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn, and a safety checkpoint at which
+        one ended, as after Esc, to that one."""
         if not self._owners:
+            safety = {point.id for point in self._points if point.trigger == checkpoints.SAFETY}
+            self._owners.update({turn.after: turn for turn in self.turns if turn.after in safety and turn.after is not None})
             for turn in reversed(self.turns):
                 self._owners.update(dict.fromkeys(turn.checkpoints, turn))
             self._owners.update({turn.before: turn for turn in self.turns if turn.before is not None})

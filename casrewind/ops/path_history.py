@@ -19,6 +19,7 @@ from ..store.catalog import Marked
 from ..store.store import Store
 from .compare import Comparison, nearest_path
 from .context import Context
+from .newest_turns import read_turns_since
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .save import all_skips
 
@@ -124,7 +125,21 @@ class PathHistory:
         return [pair for pair in found if pair[0].worktree == self._context.root.key]
 
     def _shown_of_this_worktree(self, found: Sequence[_Pair]) -> list[_Pair]:
-        return [pair for pair in self._of_this_worktree(found) if self._safety or pair[0].trigger != checkpoints.SAFETY]
+        own = self._of_this_worktree(found)
+        safety = [] if self._safety else [point for point, _ in own if point.trigger == checkpoints.SAFETY]
+        if not safety:
+            return own
+        left_out = {point.id for point in safety} - self._ends_of_turns(safety[-1])
+        return [pair for pair in own if pair[0].id not in left_out]
+
+    def _ends_of_turns(self, since: Checkpoint) -> set[str | None]:
+        """The checkpoints after one that are the end of a turn. After Esc that is the safety checkpoint of the next restore."""
+        if not self._context.store.has_agents(self._context.root.key):
+            return set()
+        try:
+            return {turn.after for turn in read_turns_since(self._context, since).turns}
+        except errors.StoreDamaged:
+            return set()
 
     @property
     def is_read(self) -> bool:

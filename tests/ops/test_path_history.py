@@ -12,6 +12,7 @@ from casrewind.model.retention import Limits
 from casrewind.workspace import Workspace
 from casrewind.workspace import open as opened
 from support.packfile import flip_blob
+from support.agent_turns import AgentTurns
 from support.trees import Link, plant
 
 
@@ -221,3 +222,24 @@ def test_one_entry_of_a_tree_is_what_decoding_all_of_it_gives():
         assert manifest.entry_or_node_in(data, b"n") is None and manifest.entry_or_node_in(data, b"") is None
     with pytest.raises(errors.ManifestCorrupt):
         manifest.entry_or_node_in(data[:8] + b"\xff" + data[9:], b"n1")
+
+
+def test_what_a_turn_removed_that_was_stopped_and_then_taken_back_is_told_with_its_turn(workspace, root, casrewind):
+    """Its end is the safety checkpoint of the restore."""
+    plant(root, {"a": b"1"})
+    agent = AgentTurns(workspace, root)
+    before = agent.prompt("one", "remove a")
+    (root / "a").unlink()
+    workspace.restore(before)
+    agent.prompt("two", "go on")
+    plant(root, {"b": b"2"})
+    agent.stop("two")
+    assert [(row.change.status, row.checkpoint.trigger) for row in workspace.log(b"a").changes] == [
+        ("added", "prompt"), ("removed", "safety"), ("added", "prompt"),
+    ]  # fmt: skip
+    workspace.close()
+    back, removed, made = casrewind("log", "a", code=0).out.splitlines()[1:]
+    assert back.startswith("+") and "restored" in back
+    assert removed.startswith("-") and "@2 remove a" in removed
+    (listed,) = [line for line in casrewind("list", "--all", code=0).out.splitlines() if "before restore" in line]
+    assert "@2" in listed.split() and "remove a" in listed

@@ -267,7 +267,7 @@ def _print_rows_as_they_are_read(
     while rows:
         some = makers.known(rows)
         made = [makers.of(row, found.path) for row in some]
-        table = [_row_cells(row, maker) for row, (maker, _) in zip(some, made, strict=True)]
+        table = [_row_cells(row, maker, has_all=options.all) for row, (maker, _) in zip(some, made, strict=True)]
         widths = [max(*map(len, column), *widths[at : at + 1], 0) for at, column in enumerate(zip(*table, strict=True))]
         for row, cells, (maker, writer) in zip(some, table, made, strict=True):
             _print_row(row, cells, widths, _maker_and_label(row, maker, writer))
@@ -303,12 +303,13 @@ def _maker_and_label(row: PathChange, maker: Maker | None, writer: RowWriter | N
     return writer.made_by(maker) + (f"; saved: {printable(label)}" if label else "")
 
 
-def _row_cells(row: PathChange, maker: Maker | None) -> tuple[str, ...]:
-    """The columns of a row: id, time, `safety` for a checkpoint before a restore, sizes, the session that made the change."""
+def _row_cells(row: PathChange, maker: Maker | None, *, has_all: bool) -> tuple[str, ...]:
+    """The columns of a row: id, time, `safety` with --all for a checkpoint before a restore, sizes, the session that made the change."""
     point = row.checkpoint
     turn = maker.turns[0] if maker is not None and len(maker.turns) == 1 else None
     session = "" if turn is None else f"{turn.agent} {turn.session[:_SESSION]}".strip()
-    return point.id, age_in_words(point.created_ns), SAFETY if point.trigger == SAFETY else "", _sizes_or_count(row), printable(session)
+    kind = SAFETY if has_all and point.trigger == SAFETY else ""
+    return point.id, age_in_words(point.created_ns), kind, _sizes_or_count(row), printable(session)
 
 
 def _print_row(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:
