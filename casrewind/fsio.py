@@ -12,11 +12,13 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from ctypes import _SimpleCData
+    from typing import Any
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
@@ -227,27 +229,35 @@ _HOW = struct.pack("=QQQ", DIRECTORY_FLAGS, 0, _RESOLVE_NO_SYMLINKS | _RESOLVE_B
 def _open_at_once(base: int, path: bytes) -> int:
     """As open_beneath; -1 if that fails or is not possible here."""
     # a save opens few directories by a path: loading ctypes for these would take longer
-    if "ctypes" not in sys.modules or (call := _find_system_call()) is None or b"\0" in path:
+    if "ctypes" not in sys.modules or (call := _find_openat2()) is None or b"\0" in path:
         return -1
-    return int(call(_OPENAT2, base, path, _HOW, len(_HOW)))
+    return call(base, path, _HOW, len(_HOW))
 
 
 @cache
-def _find_system_call() -> "Callable[[int, int, bytes, bytes, int], int] | None":
-    """The function that makes a system call, or None if the kernel has no openat2."""
+def _find_openat2() -> "Callable[..., int] | None":
+    """The system call, or None if the kernel does not have it."""
     import ctypes
 
-    call = ctypes.CDLL(None, use_errno=True).syscall if sys.platform.startswith("linux") else None
-    if call is None:
+    if not sys.platform.startswith("linux"):
         return None
-    call.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t]
-    call.restype = ctypes.c_long
+    call = find_system_call(_OPENAT2, ctypes.c_long, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     with suppress(OSError), closing(os.open("/", DIRECTORY_FLAGS)) as root:
-        fd = call(_OPENAT2, root, b".", _HOW, len(_HOW))
+        fd = call(root, b".", _HOW, len(_HOW))
         if fd >= 0:
             os.close(fd)
             return call
     return None
+
+
+def find_system_call(number: int, *kinds: "type[_SimpleCData[Any]]") -> "Callable[..., int]":
+    """A system call of Linux for which the C library may have no function. `kinds`: the ctypes types of its arguments. It answers
+    -1 where the kernel does not have it, and ctypes.get_errno() is ENOSYS then."""
+    import ctypes
+
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.argtypes, call.restype = [ctypes.c_long, *kinds], ctypes.c_long
+    return partial(call, number)
 
 
 # New files and directories have exactly the modes 0600 and 0700, whatever the umask. With a umask of 0777, a process

@@ -12,8 +12,13 @@ import stat
 import sys
 from collections.abc import Callable
 
+from ..fsio import find_system_call
+
 _EXCHANGE_LINUX, _NOREPLACE_LINUX = 2, 1
 _SWAP_MACOS, _EXCL_MACOS = 2, 4
+_NUMBERS = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "loongarch64": 276, "ppc64le": 357, "s390x": 347}
+"""Of renameat2, by machine: the C library musl has no function for it up to 1.2.5. A process of 32 bits has other numbers."""
+_ARGUMENTS = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM)
 
 _Call = Callable[[int, bytes, int, bytes, int], int]
@@ -24,10 +29,12 @@ def _find_system_call() -> tuple[_Call | None, int, int]:
     library = ctypes.CDLL(None, use_errno=True)
     linux = sys.platform.startswith("linux")
     call = getattr(library, "renameat2" if linux else "renameatx_np", None)
+    if call is not None:
+        call.argtypes, call.restype = _ARGUMENTS, ctypes.c_int
+    elif linux and sys.maxsize > 1 << 32 and (number := _NUMBERS.get(os.uname().machine)):
+        call = find_system_call(number, *_ARGUMENTS)
     if call is None:
         return None, 0, 0
-    call.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
-    call.restype = ctypes.c_int
     return (call, _EXCHANGE_LINUX, _NOREPLACE_LINUX) if linux else (call, _SWAP_MACOS, _EXCL_MACOS)
 
 

@@ -260,9 +260,9 @@ def way_down(request, monkeypatch):
     import ctypes  # noqa: F401 - nothing is opened at once by a process that has not loaded it
 
     if request.param == "part by part":
-        monkeypatch.setattr(fsio, "_find_system_call", lambda: None)
+        monkeypatch.setattr(fsio, "_find_openat2", lambda: None)
     elif sys.platform.startswith("linux"):
-        assert fsio._find_system_call() is not None
+        assert fsio._find_openat2() is not None
     return request.param
 
 

@@ -26,6 +26,39 @@ def unsupported(number):
     return patch
 
 
+def as_musl(monkeypatch):
+    """The C library as on Alpine: it has `syscall` and no `renameat2`. The kernel below is the real one."""
+    load = ctypes.CDLL
+
+    class Musl:
+        def __init__(self, *arguments, **options):
+            self._real = load(*arguments, **options)
+
+        def __getattr__(self, name):
+            if name == "renameat2":
+                raise AttributeError(name)
+            return getattr(self._real, name)
+
+    monkeypatch.setattr(ctypes, "CDLL", Musl)
+    call = safe_rename._find_system_call()
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    for name, value in zip(("_CALL", "_EXCHANGE", "_NOREPLACE"), call):
+        monkeypatch.setattr(safe_rename, name, value)
+
+
+def as_musl_on_an_old_kernel(monkeypatch):
+    """The same, and the real kernel does not know the number."""
+    monkeypatch.setattr(safe_rename, "_NUMBERS", dict.fromkeys(safe_rename._NUMBERS, 9999))
+    as_musl(monkeypatch)
+    assert safe_rename._CALL(0, b"a", 0, b"b", 1) == -1 and ctypes.get_errno() == errno.ENOSYS
+
+
+def as_musl_on_another_machine(monkeypatch):
+    """The same, on a machine whose number of the call is not known here."""
+    monkeypatch.setattr(safe_rename, "_NUMBERS", {})
+    as_musl(monkeypatch)
+
+
 def no_links(monkeypatch):
     no_call(monkeypatch)
 
@@ -37,6 +70,9 @@ def no_links(monkeypatch):
 
 WAYS = {
     "the system's call": lambda monkeypatch: None,
+    "the call by its number": as_musl,
+    "no such number": as_musl_on_an_old_kernel,
+    "no number": as_musl_on_another_machine,
     "no such call": no_call,
     "EINVAL": unsupported(errno.EINVAL),
     "ENOSYS": unsupported(errno.ENOSYS),
@@ -46,8 +82,13 @@ WAYS = {
 KINDS = {"file": b"1", "link": Link("nowhere"), "directory": Dir(), "full directory": {"x": b"x"}}
 
 
+ATOMIC = ("the system's call", "the call by its number")
+
+
 @pytest.fixture(params=WAYS, ids=list(WAYS))
 def way(request, monkeypatch):
+    if "number" in request.param and os.uname().machine not in safe_rename._NUMBERS:
+        pytest.skip("renameat2 has a number on Linux, and is not made by its number on this machine")
     WAYS[request.param](monkeypatch)
     return request.param
 
@@ -100,7 +141,7 @@ def test_exchange_trades_names_or_says_that_it_cannot(way, root, here, kind, the
     make(root, "b", there)
     inodes = os.lstat(root / "a").st_ino, os.lstat(root / "b").st_ino
     traded = safe_rename.exchange_names(here, b"a", b"b")
-    assert traded == (way == "the system's call")
+    assert traded == (way in ATOMIC)
     now = os.lstat(root / "a").st_ino, os.lstat(root / "b").st_ino
     assert now == (inodes[::-1] if traded else inodes)
 
