@@ -23,6 +23,11 @@
 #define STAMP 36            /* bytes of a stamp: PACKED in model/stamp.py */
 #define STACK (128 << 10)   /* bytes of the second thread's stack: a limit of memory may leave little */
 
+#ifdef __APPLE__ /* the same fields by other names */
+#define st_mtim st_mtimespec
+#define st_ctim st_ctimespec
+#endif
+
 struct comparison {
     const char *names, *stamps; /* the names are separated by NUL */
     size_t *starts;             /* where the first name of each share begins */
@@ -70,13 +75,20 @@ static void *compare_shares(void *all) {
     return NULL;
 }
 
+static int has_one_processor(void) {
+#ifdef __APPLE__
+    return 0; /* macOS does not bind a process to a processor, and no Mac has only one */
+#else
+    cpu_set_t processors;
+    return !sched_getaffinity(0, sizeof processors, &processors) && CPU_COUNT(&processors) < 2;
+#endif
+}
+
 /* Start the second thread. Returns false if there is none: few rows, one processor, or a limit of the system. */
 static int start_thread(struct comparison *all, pthread_t *thread) {
-    cpu_set_t processors;
     pthread_attr_t attributes;
     sigset_t every, before;
-    if (all->rows < WORTH_A_THREAD || (!sched_getaffinity(0, sizeof processors, &processors) && CPU_COUNT(&processors) < 2)
-        || pthread_attr_init(&attributes))
+    if (all->rows < WORTH_A_THREAD || has_one_processor() || pthread_attr_init(&attributes))
         return 0;
     pthread_attr_setstacksize(&attributes, STACK);
     sigfillset(&every);

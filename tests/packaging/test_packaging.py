@@ -1,6 +1,7 @@
 """The package that people install: it builds, its metadata is complete, and uv, pipx and pip install a command that works."""
 
 import email
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging import tags
 
 TOP = Path(__file__).parents[2]
 PYTHONS = ("3.11", "3.12", "3.13", "3.14", "3.15")
@@ -116,6 +118,43 @@ def test_the_source_compiles_without_a_warning(tmp_path):
         pytest.skip("there is no compiler, or no Python.h")
     flags = "-Wall -Wextra -Wconversion -Wshadow -Wmissing-prototypes -Werror -O2 -fPIC -shared -pthread -isystem".split()
     run("cc", *flags, sysconfig.get_path("include"), "-o", tmp_path / "module.so", TOP / "casrewind/worktree/threaded_comparison.c")
+
+
+@pytest.fixture
+def as_on_a_mac(monkeypatch, tmp_path):
+    """as_on_a_mac(): (what the build hook puts into a wheel, the arguments of the compiler) on macOS 14. The compiler and xcode-select, which
+    says whether there are Apple's tools, are programs that write down how they were called."""
+    monkeypatch.setattr(tags, "platform_tags", lambda: tags.mac_platforms((14, 5), "arm64"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.delenv("CC", raising=False)
+    (tmp_path / "bin").mkdir()
+    found = importlib.util.spec_from_file_location("hatch_build", TOP / "hatch_build.py")
+    found.loader.exec_module(hook := importlib.util.module_from_spec(found))
+
+    def build(tools=True):
+        log = tmp_path / "compiled"
+        for name, body in (("xcode-select", f"exit {0 if tools else 2}"), ("clang", f'printf "%s\\n" "$@" >>{log}')):
+            (tmp_path / "bin" / name).write_text(f"#!/bin/sh\n{body}\n")
+            (tmp_path / "bin" / name).chmod(0o755)
+        monkeypatch.setattr(sysconfig, "get_config_var", lambda name: "clang")
+        data = {"force_include": {}}
+        built = hook.CompileThreadedComparison(str(TOP), {}, None, None, str(tmp_path), "wheel")
+        built.initialize("standard", data)
+        built.finalize("standard", data, "")
+        return data, log.read_text().splitlines() if log.exists() else []
+
+    return build
+
+
+def test_on_macos_the_module_is_a_bundle_for_the_version_that_the_tag_names(as_on_a_mac):
+    data, arguments = as_on_a_mac()
+    assert (data["tag"], data["pure_python"]) == ("cp311-abi3-macosx_14_0_arm64", False)
+    assert list(data["force_include"].values()) == ["casrewind/worktree/threaded_comparison.abi3.so"]
+    assert {"-bundle", "-undefined", "dynamic_lookup", "-mmacosx-version-min=14.0"} <= set(arguments) and "-shared" not in arguments
+
+
+def test_on_a_mac_without_apples_tools_no_compiler_is_started_which_would_open_a_window(as_on_a_mac):
+    assert as_on_a_mac(tools=False) == ({"force_include": {}}, [])
 
 
 def test_an_editable_installation_has_no_module_of_an_older_source(source, tmp_path):

@@ -5,9 +5,13 @@ import random
 import resource
 import shutil
 import signal
+import subprocess
 import sysconfig
 import threading
 import time
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -27,6 +31,7 @@ except ImportError:
         raise
     pytestmark = pytest.mark.skip(reason="casrewind/worktree/threaded_comparison.c was not compiled: pip install -e . does it")
 
+SOURCE = Path(stat_index.__file__).with_name("threaded_comparison.c")
 MANY = 5000
 """More rows than one thread compares alone."""
 NAMES = [b"a", b"b/c", b"b", b"l", b"l/c", b"p", b"gone", b"gone/x", b"", b".", b"..", b"n\xff\n\x01", b"a/x", b"x" * 300, b"b/" * 2100 + b"c"]
@@ -213,3 +218,28 @@ def test_the_stat_file_is_the_same_byte_for_byte(tmp_path, monkeypatch, seed):
         for _ in range(chance.randrange(4)):
             edit(tmp_path, chance)
         settle()
+
+
+MAC = {
+    "sys/stat.h": "#define st_mtim st_mtimespec\n#define st_ctim st_ctimespec\n#include_next <sys/stat.h>\n#undef st_mtim\n#undef st_ctim\n",
+    "sched.h": "#include_next <sched.h>\n#define sched_getaffinity macos_has_none\n#undef CPU_COUNT\n",
+}
+"""What headers say there: the times of a file have other names, and no process is bound to processors."""
+
+
+def test_the_source_that_macos_compiles_answers_the_same(place, root, tmp_path):
+    """With Linux's headers, changed as far as the source sees a difference. Whether Apple's compiler takes it, only a Mac can tell."""
+    if not shutil.which("cc"):
+        pytest.skip("there is no compiler")
+    for name, text in MAC.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    built = tmp_path / "threaded_comparison.abi3.so"
+    command = ["cc", "-D__APPLE__", "-I", tmp_path, "-isystem", sysconfig.get_path("include"), *"-Wall -Werror -O2 -fPIC -shared -pthread -o".split()]
+    subprocess.run([*command, built, SOURCE], check=True)
+    loader = ExtensionFileLoader("threaded_comparison", str(built))
+    loader.exec_module(module := module_from_spec(spec_from_loader("threaded_comparison", loader)))
+    rows = [(name, stamp) for name in NAMES for stamp in (stamp_of(root, name), stamps.NONE)] * 500
+    names, packed = b"\0".join([name for name, _ in rows]), b"".join([stamps.PACKED.pack(*stamp) for _, stamp in rows])
+    found = module.positions_that_differ(names, packed, root)
+    assert found == stamps.positions_that_differ(names, packed, root) and 0 < len(found) < len(rows)
