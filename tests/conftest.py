@@ -32,6 +32,7 @@ def pytest_addoption(parser):
     parser.addoption("--run-long", action="store_true", help="run the tests marked long, too")
     parser.addoption("--run-release", action="store_true", help="run the tests marked long and those marked release, too")
     parser.addoption("--on-disk", action="store_true", help="no test in memory; a failed test keeps its directory (also with --run-long)")
+    parser.addoption("--roots", metavar="DIR", help="where the projects of tests lie (the fixture root): a directory on another file system")
 
 
 def pytest_configure(config):
@@ -191,11 +192,15 @@ def at(home):
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(request, tmp_path):
     """An empty project directory."""
-    place = tmp_path / "project"
+    elsewhere = request.config.option.roots
+    above = Path(tempfile.mkdtemp(dir=elsewhere)) if elsewhere else tmp_path
+    place = above / "project"
     place.mkdir()
-    return place
+    yield place
+    if elsewhere:
+        shutil.rmtree(above, ignore_errors=True)
 
 
 @pytest.fixture
