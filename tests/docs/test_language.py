@@ -7,7 +7,7 @@ import pytest
 
 TOP = Path(__file__).resolve().parent.parent.parent
 PAGES = ["README.md", "SECURITY.md", *(f"docs/{name}.md" for name in (
-    "README", "tutorial", "limits", "configuration", "faq", "troubleshooting", "comparison", "containers", "python", "api",
+    "README", "tutorial", "limits", "configuration", "faq", "troubleshooting", "comparison", "containers", "python", "api", "wheels",
     "guides/claude-code", "guides/factory-droid", "guides/any-other-agent", "guides/pi",
 ))]  # fmt: skip
 LONGEST = 25

@@ -1,67 +1,51 @@
-"""Every requirement has a wheel for every Python that the classifiers name: asked of the package registry, without the interpreter."""
+"""docs/wheels.md says where pip has to compile: asked of the package registry, without the interpreters and the systems."""
 
-import json
+import importlib.util
 import os
-import subprocess
-import sys
-import tomllib
+import re
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 TOP = Path(__file__).parents[2]
-PROJECT = tomllib.loads((TOP / "pyproject.toml").read_text("utf-8"))["project"]
-PYTHONS = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if line.startswith("Programming Language :: Python :: 3.")]
-GLIBC = [f"manylinux_2_{minor}_x86_64" for minor in (17, 24, 26, 27, 28, 34)] + ["manylinux2014_x86_64"]
-MUSL = [f"musllinux_1_{minor}_x86_64" for minor in (0, 1, 2)]
-MAC = [f"macosx_{major}_0_arm64" for major in range(11, 15)]
-COMPILED = {("3.15", "glibc"): {"lmdb"}, ("3.15", "mac"): {"lmdb"}, "musl": {"lmdb"}}
-"""What pip has to compile: README says so."""
+_spec = importlib.util.spec_from_file_location("generate_wheels", TOP / "docs/generate_wheels.py")
+_spec.loader.exec_module(wheels := importlib.util.module_from_spec(_spec))
 
 
-def asked(version, platform):
-    """What pip is asked for on such a machine, by the markers of pyproject.toml."""
-    machine = {"sys_platform": "darwin", "platform_machine": "arm64"} if platform == "mac" else {"sys_platform": "linux", "platform_machine": "x86_64"}
-    there = {"python_version": version, "python_full_version": f"{version}.0", **machine}
-    for requirement in map(Requirement, (*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["remote"])):
-        if requirement.marker is None or requirement.marker.evaluate(there):
-            yield f"{requirement.name}{requirement.specifier}"
+def rows(text):
+    """{system: {Python: what the table says}}."""
+    head, _, *lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("|")]
+    return {line[0]: dict(zip((name.removeprefix("Python ") for name in head[1:]), line[1:], strict=True)) for line in lines}
 
 
-def without_wheel(version, platforms, requirements, tmp_path):
-    """The names of those that pip finds no wheel for."""
-    options = [word for platform in platforms for word in ("--platform", platform)]
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed", "--no-cache-dir", "--only-binary", ":all:",
-               "--python-version", version, "--target", str(tmp_path / "nowhere"), *options, "--report", "-"]  # fmt: skip
-    together = subprocess.run([*command, *requirements], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True)
-    if together.returncode == 0:
-        return set()
-    missing = set()
-    for requirement in requirements:
-        done = subprocess.run([*command, "--no-deps", requirement], env={**os.environ, "HOME": str(tmp_path)}, capture_output=True, text=True)
-        if done.returncode and "No matching distribution found" not in done.stderr:
-            (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"the registry cannot be asked: {done.stderr.strip()[-300:]}")
-        if done.returncode:
-            missing.add(Requirement(requirement).name)
-        else:
-            assert json.loads(done.stdout)["install"], requirement
-    return missing
+TABLE = rows(wheels.BETWEEN.search(wheels.PAGE.read_text("utf-8"))[0])
 
 
-def check(version, platform, platforms, tmp_path):
-    may_lack = COMPILED.get((version, platform), COMPILED.get(platform, set()))
-    lack = without_wheel(version, platforms, list(asked(version, platform)), tmp_path)
-    print(f"Python {version}, {platform}: without a wheel {sorted(lack) or 'nothing'}")
-    assert lack <= may_lack
+def ask(question, *arguments):
+    try:
+        return question(*arguments)
+    except wheels.Unanswered as error:
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(f"the registry cannot be asked: {error}")
 
 
-def test_the_newest_python_gets_wheels_of_everything_but_what_the_readme_names(tmp_path):
-    check(PYTHONS[-1], "glibc", GLIBC, tmp_path)
+def test_the_table_has_every_python_and_system():
+    assert {system: list(row) for system, row in TABLE.items()} == dict.fromkeys(wheels.SYSTEMS, wheels.PYTHONS)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(("platform", "platforms"), [("glibc", GLIBC), ("musl", MUSL), ("mac", MAC)], ids=["glibc", "musl", "mac"])
-@pytest.mark.parametrize("version", PYTHONS)
-def test_every_python_and_system_gets_wheels(version, platform, platforms, tmp_path):
-    check(version, platform, platforms, tmp_path)
+def test_the_newest_python_gets_wheels_of_everything_but_what_the_table_names(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    system = next(iter(wheels.SYSTEMS))
+    found = ask(wheels.cell, wheels.PYTHONS[-1], system)
+    print(f"Python {wheels.PYTHONS[-1]}, {system}: pip compiles {found}")
+    named = TABLE[system][wheels.PYTHONS[-1]].split(", ")
+    assert [name for name in found.split(", ") if name not in (*named, "nothing")] == []
+
+
+@pytest.mark.release  # 13 min 44 s on a busy machine; `python docs/generate_wheels.py` mends it
+def test_the_table_is_what_the_registry_has(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert rows(ask(wheels.table, list(wheels.SYSTEMS), wheels.PYTHONS)) == TABLE
+
+
+def test_the_page_says_when_it_was_asked():
+    assert re.match(r"Asked on 20\d\d-\d\d-\d\d:\n", wheels.BETWEEN.search(wheels.PAGE.read_text("utf-8"))[0])
