@@ -78,7 +78,7 @@ def sync_directory(path: str | bytes) -> None:
 def sync_tree(fd: int) -> None:
     """Make the whole file system of `fd` durable: one syncfs instead of one sync per file."""
     if sys.platform.startswith("linux"):
-        _call_libc("syncfs", fd)
+        _sync_file_system(fd)
     elif sys.platform != "darwin" or not any(_is_known(_sync_volume, fd, way) for way in (_VOLUME_FULL | _VOLUME_WAIT, _VOLUME_WAIT)):
         os.sync()
         sync_fd(fd)
@@ -87,14 +87,16 @@ def sync_tree(fd: int) -> None:
 def _sync_volume(fd: int, way: int) -> None:
     """macOS: write everything of a volume, and wait for it. sync(2) does not wait there, and a full sync of a directory waits for no
     other file's bytes. Raises OSError."""
-    _call_libc("fsync_volume_np", fd, way)
+    from . import libsystem
+
+    libsystem.sync_volume(fd, way)
 
 
-def _call_libc(name: str, *arguments: int) -> None:
-    """Call a function of the C library that returns 0. Raises OSError."""
+def _sync_file_system(fd: int) -> None:
+    """Linux: write everything of a file system, and wait for it. Raises OSError."""
     import ctypes
 
-    if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments) != 0:
+    if ctypes.CDLL(None, use_errno=True).syncfs(fd) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -6,6 +6,7 @@ index, which needs a local disk, lies on a network file system.
 
 import os
 import stat
+import sys
 
 from ._typing import NamedTuple
 
@@ -14,7 +15,7 @@ _UNMAPPED = 65534
 
 
 class Mount(NamedTuple):
-    """A mount as the kernel lists it: its id, its parent mount's id, its mount point, and its file system type."""
+    """A mount as the kernel lists it: its id, its parent mount's id, its mount point, and its file system type. The ids are -1 on macOS."""
 
     number: int
     parent: int
@@ -25,6 +26,10 @@ class Mount(NamedTuple):
 def mounts() -> list[Mount]:
     """Every mount visible to this process. At the same path, a later mount hides an earlier one. Empty if unknown."""
     try:
+        if sys.platform == "darwin":
+            from . import libsystem
+
+            return [Mount(-1, -1, point, kind) for point, kind in libsystem.mounts()]
         with open("/proc/self/mountinfo", "rb") as file:
             return parse_mounts(file.read())
     except OSError:

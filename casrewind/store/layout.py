@@ -6,6 +6,7 @@ version of casrewind reads differently.
 
 import os
 import stat
+import sys
 from contextlib import suppress
 
 from .. import errors, fsio, locations, locks
@@ -24,6 +25,8 @@ _OWN_NAMES = frozenset({*_DIRECTORIES, *_FILES, "sessions", "origins", "bisects"
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
 """File systems with unreliable memory maps. LMDB needs reliable maps."""
+_UNSYNCED_ON_MACOS = frozenset({"afpfs", "exfat", "msdos", "webdav", "macfuse", "osxfuse"})
+"""File systems that know no full sync. LMDB writes nothing without one, on macOS alone."""
 
 
 LEAST_MEMORY = 6 << 30
@@ -72,7 +75,8 @@ class Layout:
     def choose_index_directory(self) -> tuple[str, bool]:
         """Returns (directory of the index, True if it is private to this process and must be removed at its end)."""
         writable = self.is_writable()
-        if writable and locations.file_system_type(self.root) not in _REMOTE:
+        kind = locations.file_system_type(self.root)
+        if writable and kind not in _REMOTE and not (sys.platform == "darwin" and kind in _UNSYNCED_ON_MACOS):
             return os.path.join(self.root, "index"), False
         if writable:
             import tempfile

@@ -10,7 +10,6 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cache
 
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
@@ -292,8 +291,8 @@ def mounts_below(root: str, fd: int) -> Mounts:
     found = [mount for mount in locations.mounts() if mount.point.startswith(top)]
     own = _mount_of(fd) if found else -1
     # Only direct children of the root's mount count: mounts on other mounts lie below these. A mount made before
-    # another mount covered the root is hidden.
-    return Mounts(device, (mount.point[len(top) :] for mount in found if own in (-1, mount.parent)))
+    # another mount covered the root is hidden. Where no mount has a number, as on macOS, all of them count.
+    return Mounts(device, (mount.point[len(top) :] for mount in found if -1 in (own, mount.parent) or own == mount.parent))
 
 
 def _mount_of(fd: int) -> int:
@@ -310,11 +309,8 @@ def life_of_file_system(fd: int) -> bytes:
     of the file system and the next, else the device number. b"" if the boot id is unknown; treat such a token as
     different from any other. Raises OSError."""
     boot = b""
-    if sys.platform == "darwin":
-        boot = _boot_of_macos()
-    else:
-        with suppress(OSError):
-            boot = fsio.read_file(_BOOT, 64).strip()
+    with suppress(OSError):
+        boot = _boot_id()
     if len(boot) != _BOOT_LENGTH:
         return b""
     device = os.fstat(fd).st_dev
@@ -332,27 +328,13 @@ def life_of_file_system(fd: int) -> bytes:
     return b"%s %s" % (boot, mount)
 
 
-@cache
-def _boot_of_macos() -> bytes:
-    reader, writer = os.pipe()
-    pid = 0
-    try:
-        command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
-        with suppress(OSError):
-            pid = os.posix_spawn(command[0], command, {}, file_actions=[(os.POSIX_SPAWN_DUP2, writer, 1)])
-        os.close(writer)
-        writer = -1
-        found = os.read(reader, 64).strip()
-    except OSError:
-        return b""
-    finally:
-        os.close(reader)
-        if writer >= 0:
-            os.close(writer)
-        if pid:
-            with suppress(OSError):  # a client may set SIGCHLD to reap all children
-                os.waitpid(pid, 0)
-    return found
+def _boot_id() -> bytes:
+    """What differs between this boot and the next. Raises OSError."""
+    if sys.platform == "darwin":
+        from .. import libsystem
+
+        return libsystem.read_system_value("kern.bootsessionuuid")
+    return fsio.read_file(_BOOT, 64).strip()
 
 
 def _btrfs_uuid(fd: int) -> str:

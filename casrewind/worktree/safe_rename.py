@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 from ..fsio import find_system_call
 
@@ -26,16 +27,19 @@ _Call = Callable[[int, bytes, int, bytes, int], int]
 
 def _find_system_call() -> tuple[_Call | None, int, int]:
     """Returns (system call, its exchange flag, its no-replace flag)."""
+    if sys.platform == "darwin":
+        from .. import libsystem
+
+        with suppress(OSError):
+            return libsystem.find_rename_with_flags(), _SWAP_MACOS, _EXCL_MACOS
+        return None, 0, 0
     library = ctypes.CDLL(None, use_errno=True)
-    linux = sys.platform.startswith("linux")
-    call = getattr(library, "renameat2" if linux else "renameatx_np", None)
+    call = getattr(library, "renameat2", None)
     if call is not None:
         call.argtypes, call.restype = _ARGUMENTS, ctypes.c_int
-    elif linux and sys.maxsize > 1 << 32 and (number := _NUMBERS.get(os.uname().machine)):
+    elif sys.maxsize > 1 << 32 and (number := _NUMBERS.get(os.uname().machine)):
         call = find_system_call(number, *_ARGUMENTS)
-    if call is None:
-        return None, 0, 0
-    return (call, _EXCHANGE_LINUX, _NOREPLACE_LINUX) if linux else (call, _SWAP_MACOS, _EXCL_MACOS)
+    return (None, 0, 0) if call is None else (call, _EXCHANGE_LINUX, _NOREPLACE_LINUX)
 
 
 _CALL, _EXCHANGE, _NOREPLACE = _find_system_call()

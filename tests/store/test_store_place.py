@@ -1,10 +1,14 @@
 """Where a store may be made: in a new or an empty directory, and never around the project that it belongs to."""
 
 import os
+import sys
+import tempfile
 
 import pytest
 
 from casrewind.store.layout import Layout
+from support import fake_libsystem
+from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -85,3 +89,18 @@ def test_a_store_that_another_process_has_made_meanwhile_is_no_stranger(workspac
     workspace.save()
     Layout(workspace.store_path).create()
     assert len(workspace.checkpoints()) == 1
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux answers for the Mac's library")
+@pytest.mark.parametrize("kind, is_beside", [(b"apfs", True), (b"exfat", False), (b"webdav", False), (b"smbfs", False)])
+def test_on_a_mac_the_index_of_a_store_on_a_disk_that_cannot_hold_it_is_elsewhere(project, home, tmp_path, monkeypatch, kind, is_beside):
+    (tmp_path / "local").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "local"))
+    run, store = InProcess(project, home), tmp_path / "disk" / "store"
+    with fake_libsystem.installed() as mac:
+        mac.volumes.append((os.fsencode(tmp_path / "disk"), kind))
+        run("--store", str(store), "save", "-m", "one", code=0)
+        plant(project, {"a": b"2"})
+        run("--store", str(store), "restore", "one", "-y", code=0)
+    assert (project / "a").read_bytes() == b"1"
+    assert (store / "index").is_dir() == is_beside and bool(os.listdir(tmp_path / "local")) != is_beside

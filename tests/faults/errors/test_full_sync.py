@@ -3,16 +3,13 @@
 Nothing here shows that a full sync makes anything durable: only a Mac could.
 """
 
-import ctypes
 import errno
-import fcntl
 import os
 import sys
-from types import SimpleNamespace
 
 import pytest
 
-from casrewind import fsio
+from support import fake_libsystem
 from support.command_in_process import InProcess
 from support.machines import KEY
 from support.picture import differences, picture
@@ -21,49 +18,36 @@ from support.trees import plant
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="finds the path of a descriptor in /proc")
 
 UNKNOWN, LOST = ("ENOTTY", "ENOTSUP", "EINVAL"), ("EIO", "ENOSPC", "EDQUOT")
-FULL = 51
 
 
 class Mac:
-    """The C library and fcntl of a Mac. A full sync below a directory has an answer."""
+    """A full sync below a directory has an answer. `volumes`: how a volume was synced, each time."""
 
-    def __init__(self):
+    def __init__(self, library):
         self.below, self.answer, self.volumes, self.syncs = "", 0, [], 0
+        self._sync_volume = library.do_fsync_volume_np
 
-    def _refuse(self, fd):
+    def refuse(self, fd):
         if self.answer and os.readlink(f"/proc/self/fd/{fd}").startswith(self.below):
             raise OSError(self.answer, os.strerror(self.answer))
 
-    def fcntl(self, fd, command, argument=0):
-        if command != FULL:
-            return REAL(fd, command, argument)
+    def full_sync(self, fd):
         self.syncs += 1
-        self._refuse(fd)
-        os.fsync(fd)
-        return 0
+        self.refuse(fd)
 
-    def fsync_volume_np(self, fd, way):
+    def sync_volume(self, fd, way):
         self.volumes.append(way)
-        try:
-            self._refuse(fd)
-        except OSError as error:
-            ctypes.set_errno(error.errno)
-            return -1
-        os.sync()
-        return 0
-
-
-REAL = fcntl.fcntl
+        self.refuse(fd)
+        return self._sync_volume(fd, way)
 
 
 @pytest.fixture
 def mac(monkeypatch):
-    made = Mac()
-    monkeypatch.setattr(fsio, "sys", SimpleNamespace(platform="darwin"))
-    monkeypatch.setattr(fsio, "fcntl", SimpleNamespace(**{**vars(fcntl), "fcntl": made.fcntl, "F_FULLFSYNC": FULL}))
-    real = ctypes.CDLL
-    monkeypatch.setattr(ctypes, "CDLL", lambda name, **more: made if name is None else real(name, **more))
-    return made
+    with fake_libsystem.installed() as library:
+        made = Mac(library)
+        library.before_full_sync = made.full_sync
+        monkeypatch.setattr(library, "do_fsync_volume_np", made.sync_volume)
+        yield made
 
 
 @pytest.fixture
