@@ -4,8 +4,10 @@ The danger prevented here: a value that is executed as a command. A shell reads 
 are quoted. The file may belong to another program, so lines are only appended.
 """
 
+import errno
 import os
 import stat
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -23,26 +25,32 @@ class ClientProcess(NamedTuple):
     start: str
 
 
+class _Running(NamedTuple):
+    """A process that runs: its parent's pid, its name, and its start time as an opaque word ("" if it is not ours to know)."""
+
+    parent: int
+    name: bytes
+    start: str
+
+
 def client_process(pid: int) -> ClientProcess | None:
     """The client with the pid that an event reports; None if the event reports none."""
     return ClientProcess(pid, _start_time_of(pid)) if pid > 1 else None
 
 
-_SHELLS = frozenset({"sh", "bash", "dash", "ash", "zsh", "ksh", "fish"})
+_SHELLS = frozenset({b"sh", b"bash", b"dash", b"ash", b"zsh", b"ksh", b"fish"})
 
 
 def caller_behind_shell(parent: int = 0) -> ClientProcess | None:
     """The parent process (or the process `parent`), or the parent's parent if the parent is a shell. Used for clients
     that do not report their pid. None if unknown."""
     pid = parent or os.getppid()
-    with suppress(OSError, ValueError, IndexError):
-        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:
-            name = file.read().strip()
-        if name in _SHELLS:
-            with open(f"/proc/{pid}/stat", "rb") as file:
-                pid = int(file.read().rpartition(b")")[2].split()[1])
-        start = _start_time_of(pid)
-        return ClientProcess(pid, start) if pid > 1 and start else None
+    with suppress(OSError):
+        found = _look_up(pid)
+        if found.name in _SHELLS:
+            pid = found.parent
+            found = _look_up(pid)
+        return ClientProcess(pid, found.start) if pid > 1 and found.start else None
     return None
 
 
@@ -50,11 +58,11 @@ def is_alive_or_unknown(process: ClientProcess | None) -> bool:
     """True if a process still runs, or if that is unknown."""
     if process is None:
         return True
-    if process.start:
-        return _start_time_of(process.pid) == process.start
     try:
+        if process.start:
+            return _look_up(process.pid).start == process.start
         os.kill(process.pid, 0)
-    except (ProcessLookupError, OverflowError):
+    except (FileNotFoundError, ProcessLookupError, OverflowError):
         return False
     except OSError:
         pass
@@ -86,8 +94,21 @@ def append_unless_there(path: str, data: bytes) -> None:
 
 def _start_time_of(pid: int) -> str:
     """A process's start time as an opaque word, "" if unknown. Pids are reused; pid and start time are unique."""
+    with suppress(OSError):
+        return _look_up(pid).start
+    return ""
+
+
+def _look_up(pid: int) -> _Running:
+    """A process. Raises FileNotFoundError or ProcessLookupError if there is none, another OSError if that is unknown."""
+    if sys.platform == "darwin":
+        from .. import libsystem
+
+        return _Running(*libsystem.process_info(pid))
+    with open(f"/proc/{pid}/stat", "rb") as file:
+        before, _, after = file.read().rpartition(b")")
+    fields = after.split()
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode()
-    except (OSError, IndexError):
-        return ""
+        return _Running(int(fields[1]), before.partition(b"(")[2], fields[19].decode())
+    except (IndexError, ValueError) as error:
+        raise OSError(errno.EIO, os.strerror(errno.EIO)) from error

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 import pytest
 
 from casrewind import fsio, libsystem, locations
+from casrewind.agents import client_process
 from casrewind.store import layout
 from casrewind.worktree import root, safe_rename
 
@@ -250,7 +251,7 @@ def installed():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(libsystem, "load_library", lambda: fake)
-        for module in (fsio, locations, layout, root, safe_rename):
+        for module in (fsio, locations, client_process, layout, root, safe_rename):
             patch.setattr(module, "sys", mac)
         patch.setattr(fsio, "fcntl", _OnMac(fcntl, fcntl=control, F_FULLFSYNC=FULL))
         libsystem.find_function.cache_clear()
