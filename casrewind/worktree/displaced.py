@@ -12,6 +12,7 @@ import errno
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -43,6 +44,8 @@ _ACL_ENTRY = struct.Struct("<HHI")  # tag, permissions, id; the entries follow a
 _OWNER, _GROUP, _MASK, _OTHER = 0x01, 0x04, 0x10, 0x20  # tags
 _NO_ACL = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)
 _PRIVATE = stat.S_IRUSR | stat.S_IWUSR
+_KEPT_FLAGS = stat.UF_HIDDEN | stat.UF_NODUMP
+"""The flags of macOS that a file gets from the one that it replaces. Others would forbid to finish it, or are the system's."""
 
 
 def mode_in_words(wanted: int, mode: int) -> str:
@@ -287,10 +290,14 @@ class DisplacedFiles:
 
     def _make_private(self, draft: int, mode: int) -> tuple[int, str]:
         """The access of a file that displaces one of another user: nothing is taken over."""
-        with suppress(OSError):  # the mode alone makes it private
-            _remove_inherited_acl(draft)
         mode &= _PRIVATE
-        return mode, STRANGERS.format(mode)
+        why = STRANGERS.format(mode)
+        try:
+            _remove_inherited_acl(draft)
+        except OSError as error:
+            if sys.platform == "darwin":  # elsewhere the mode alone makes it private
+                why += f", but the ACL of its directory holds ({error.strerror}): others may use it"
+        return mode, why
 
 
 def _hashed_file_in(fd: int, name: bytes) -> CapturedFile | None:
@@ -319,6 +326,8 @@ def _chown_as_far_as_allowed(fd: int, owner: int, group: int) -> tuple[bool, boo
 
 def _copy_user_attributes(source: int, draft: int) -> list[str]:
     """Copy the user attributes of an open file. Returns what to say of those that the draft has not. Raises OSError."""
+    if sys.platform == "darwin":
+        return _copy_attributes_and_flags_of_macos(source, draft)
     lost = []
     for name in _attribute_names(source):
         if name.startswith("user."):
@@ -331,8 +340,34 @@ def _copy_user_attributes(source: int, draft: int) -> list[str]:
     return lost
 
 
+def _copy_attributes_and_flags_of_macos(source: int, draft: int) -> list[str]:
+    """As _copy_user_attributes; there every attribute is the user's, and `hidden` is a flag."""
+    from .. import libsystem
+
+    lost, before = [], os.fstat(draft)
+    try:
+        libsystem.copy_attributes(source, draft)
+    except OSError as error:
+        lost.append(f"its attributes cannot be set ({error.strerror})")
+    # a resource fork is written as a file is; and when the draft has its ACL, this may be forbidden
+    os.utime(draft, ns=(before.st_atime_ns, before.st_mtime_ns))
+    wanted, has = (getattr(os.fstat(fd), "st_flags", 0) for fd in (source, draft))
+    if wanted & _KEPT_FLAGS & ~has:
+        try:
+            libsystem.set_flags(draft, has | wanted & _KEPT_FLAGS)
+        except OSError as error:
+            lost.append(f"its flags cannot be set ({error.strerror})")
+    return lost
+
+
 def _read_acl_or_remove_inherited(source: int, draft: int) -> bytes:
-    """The ACL of an open file, as the system encodes it, or b"": then the draft has none either. Raises OSError."""
+    """The ACL of an open file, as the system encodes it, or b"": then the draft has none either. On macOS, where an ACL has nothing
+    to do with the mode, the draft has it now, and the answer is b"". Raises OSError."""
+    if sys.platform == "darwin":
+        from .. import libsystem
+
+        libsystem.set_acl(draft, libsystem.read_acl(source))
+        return b""
     if _ACL in _attribute_names(source):
         return os.getxattr(source, _ACL)
     _remove_inherited_acl(draft)
@@ -373,6 +408,11 @@ def _acl_masked_until_final_mode(acl: bytes, group: int) -> bytes:
 
 def _remove_inherited_acl(fd: int, *more: str) -> None:
     """Remove the ACL that a new file inherited. Raises OSError."""
+    if sys.platform == "darwin":
+        from .. import libsystem
+
+        libsystem.set_acl(fd, b"")
+        return
     for name in (_ACL, *more) if hasattr(os, "removexattr") else ():
         try:
             os.removexattr(fd, name)

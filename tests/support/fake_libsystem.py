@@ -17,7 +17,7 @@ import pytest
 from casrewind import fsio, libsystem, locations
 from casrewind.agents import client_process
 from casrewind.store import layout
-from casrewind.worktree import root, safe_rename
+from casrewind.worktree import displaced, root, safe_rename
 
 INT, UINT, LONG, WORD, POINTER, TEXT = ctypes.c_int, ctypes.c_uint32, ctypes.c_ssize_t, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
 BOOT = b"6F1B7E2C-3D5A-4C0E-9B57-0A2D4E8F1C33"
@@ -251,9 +251,10 @@ def installed():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(libsystem, "load_library", lambda: fake)
-        for module in (fsio, locations, client_process, layout, root, safe_rename):
+        for module in (fsio, locations, client_process, layout, displaced, root, safe_rename):
             patch.setattr(module, "sys", mac)
         patch.setattr(fsio, "fcntl", _OnMac(fcntl, fcntl=control, F_FULLFSYNC=FULL))
+        patch.setattr(displaced, "os", _OnMac(os, ("listxattr", "getxattr", "setxattr", "removexattr"), fstat=_fstat))
         libsystem.find_function.cache_clear()
         for name, value in zip(("_CALL", "_EXCHANGE", "_NOREPLACE"), safe_rename._find_system_call(), strict=True):
             patch.setattr(safe_rename, name, value)
