@@ -1,7 +1,8 @@
 """Reads, creates and durably writes files, for both store and worktree.
 
-Three dangers are prevented here. A file looks written but is not: it, or its directory entry, was not synced. A path
+Four dangers are prevented here. A file looks written but is not: it, or its directory entry, was not synced. A path
 leaves a directory through a symbolic link created a moment ago. Other users can read a new file before its mode is set.
+A file that only a cloud has is downloaded because it is looked at, and a prompt waits for that.
 """
 
 import errno
@@ -32,6 +33,17 @@ CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOTTY})
 """What a network file system answers that cannot sync a directory. Then its server decides when a name is durable."""
 _VOLUME_FULL, _VOLUME_WAIT = 1, 2
 """SYNC_VOLUME_FULLSYNC and SYNC_VOLUME_WAIT of macOS."""
+HAS_FILE_FLAGS = hasattr(os.stat_result, "st_flags")
+"""True on macOS and the BSDs. Elsewhere nothing asks whether a file is on the disk."""
+_DATALESS = 0x40000000  # SF_DATALESS; the module stat has it from Python 3.13 on
+
+
+class NotOnDisk(OSError):
+    """A file or directory whose contents only a cloud has (iCloud and others): to open it would download it."""
+
+    def __init__(self, name: str | bytes) -> None:
+        """`name`: what was to be opened."""
+        super().__init__(errno.EDEADLK, "it is not on this disk", name)  # macOS gives this number to who may not download
 
 
 @contextmanager
@@ -163,6 +175,23 @@ def remove_orphans(directory: str) -> None:
             os.unlink(path)
 
 
+def is_on_disk(status: os.stat_result) -> bool:
+    """False if only a cloud has the contents of the file or directory with this status."""
+    return not getattr(status, "st_flags", 0) & _DATALESS
+
+
+def refuse_unless_on_disk(name: str | bytes, directory: int | None = None) -> None:
+    """Raise NotOnDisk for a name in an open directory, or for a path, whose contents only a cloud has. Raises OSError."""
+    if HAS_FILE_FLAGS and not is_on_disk(os.stat(name, dir_fd=directory, follow_symlinks=False)):
+        raise NotOnDisk(name)
+
+
+def open_on_disk(name: str | bytes, flags: int = READ_FLAGS, directory: int | None = None) -> int:
+    """As os.open, for a file or directory of the user. Raises NotOnDisk before the system would download it."""
+    refuse_unless_on_disk(name, directory)
+    return os.open(name, flags, dir_fd=directory)
+
+
 def open_regular(path: str) -> int:
     """Open a regular file for reading. Raises OSError at once for any other kind of file."""
     fd = os.open(path, READ_FLAGS)
@@ -206,14 +235,15 @@ def still_names(path: str, fd: int) -> bool:
 
 def open_beneath(base: int, path: bytes) -> int:
     """Open the directory `path` (b"" = `base` itself) below the open directory `base` without following links. The caller
-    closes it. Opens each component with O_NOFOLLOW, or all of them by one openat2 that refuses links."""
-    fd = _open_at_once(base, path) if path.count(b"/") >= _DEEP else -1
+    closes it. Opens each component with O_NOFOLLOW, or all of them by one openat2 that refuses links. Raises NotOnDisk for a
+    component that only a cloud has."""
+    fd = _open_at_once(base, path) if path.count(b"/") >= _DEEP and not HAS_FILE_FLAGS else -1
     if fd >= 0:
         return fd
     fd = os.dup(base)
     try:
         for part in path.split(b"/") if path else ():
-            below = os.open(part, DIRECTORY_FLAGS, dir_fd=fd)
+            below = open_on_disk(part, DIRECTORY_FLAGS, fd)
             os.close(fd)
             fd = below
     except BaseException:

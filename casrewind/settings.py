@@ -110,7 +110,9 @@ def open_context(path: str, settings: Settings, *, create: bool, progress: "Prog
     try:
         tree = Worktree(root.path)
         try:
-            policy = scan_policy(root, settings)._replace(accepted=partial(_read_accepted_rules, store, root.key))
+            policy = scan_policy(root, settings)._replace(
+                accepted=partial(_read_accepted_rules, store, root.key), last_tree=partial(_find_last_tree, store, root.key)
+            )
             if policy.lost:
                 from .ops import restorable
 
@@ -140,6 +142,11 @@ def open_until_end(path: str, settings: Settings, *, create: bool) -> "Iterator[
         yield context
     finally:
         close_context(context)
+
+
+def _find_last_tree(store: "Store", worktree: bytes) -> bytes | None:
+    newest = store.head(worktree)
+    return None if newest is None else newest.tree
 
 
 def _read_accepted_rules(store: "Store", worktree: bytes) -> "Accepted":
@@ -269,10 +276,13 @@ def _add_rule_file_or_fault(
     stored only if its real path lies in a directory of `inside`: a cloned project may name a private key."""
     real = os.path.realpath(path)
     try:
+        fsio.refuse_unless_on_disk(real)
         data = fsio.read_file(real, MOST_BYTES + 1)
+        why = why_refused(data, sum(compiling_cost_of(file.data) for some in rules for file in some))
+    except fsio.NotOnDisk as error:
+        data, why = b"", reason_of(error)
     except OSError:
         return
-    why = why_refused(data, sum(compiling_cost_of(file.data) for some in rules for file in some))
     if why:
         faults.append(Skip(name_for_output(source), domains.reason_with_detail(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
         return
@@ -284,6 +294,7 @@ def read_project_file(root: str) -> config.Project:
     """The settings in the configuration file of the project at `root`."""
     place = os.path.join(root, config.PROJECT_FILE)
     try:
+        fsio.refuse_unless_on_disk(place)
         return config.read_project(config.decode_file(fsio.read_file(place, config.MOST_TOML + 1), ""))
     except (FileNotFoundError, NotADirectoryError):
         return config.Project()

@@ -44,7 +44,7 @@ def is_data_directory(directory: int) -> bool:
     try:
         if not may_be_data_directory(os.listdir(directory)):
             return False
-        stores = os.open(_STORES, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+        stores = fsio.open_on_disk(_STORES, _FLAGS | os.O_DIRECTORY, directory)
     except OSError:
         return False
     try:
@@ -58,7 +58,7 @@ def is_data_directory(directory: int) -> bool:
 def _is_store_at(path: str, directory: int | None = None) -> bool:
     """As is_store, for a path; a relative path begins at the open directory."""
     try:
-        fd = os.open(path, _FLAGS | os.O_DIRECTORY, dir_fd=directory)
+        fd = fsio.open_on_disk(path, _FLAGS | os.O_DIRECTORY, directory)
     except OSError:
         return False
     with fsio.closing(fd):
@@ -71,7 +71,7 @@ def _is_private(directory: int) -> bool:
 
 
 def _first_bytes(name: str, directory: int, size: int) -> bytes:
-    with fsio.closing(os.open(name, _FLAGS, dir_fd=directory)) as fd:
+    with fsio.closing(fsio.open_on_disk(name, _FLAGS, directory)) as fd:
         return os.read(fd, size) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
 
 

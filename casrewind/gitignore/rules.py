@@ -363,9 +363,10 @@ def is_captured(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
 
 
 def read_beginning_if_regular_file(name: bytes, directory: int, most: int) -> bytes | None:
-    """The first `most` bytes of a rule file; None if it is not a regular file. Like git, follows no link."""
+    """The first `most` bytes of a rule file; None if it is not a regular file. Like git, follows no link. Raises OSError,
+    NotOnDisk if only a cloud has it."""
     try:
-        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+        fd = fsio.open_on_disk(name, directory=directory)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENODEV):
             return None

@@ -21,6 +21,8 @@ TOO_LARGE = "too large"
 TOO_DEEP = "too many levels deep"
 UNREADABLE = "unreadable"
 UNREADABLE_RULES = "unreadable ignore rules"
+NOT_ON_DISK = "not on this disk"
+"""Only a cloud has it (iCloud and others). What is not known is not read, because that would download it."""
 OTHER_DEVICE = "other file system"
 BUILT_IN = "built-in exclude"
 CACHE = "cache directory"
@@ -36,7 +38,7 @@ EXCLUDE_NAME, GLOBAL_NAME, PRIVATE_NAME = b".git/info/exclude", b"(git's core.ex
 OUTSIDE_NAMES = frozenset({EXCLUDE_NAME, GLOBAL_NAME, PRIVATE_NAME})
 """Names of the rule files outside the tree, in output and input."""
 
-FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, UNSTABLE, LATE, SETTINGS})
+FAULTS = frozenset({UNREADABLE, UNREADABLE_RULES, NOT_ON_DISK, UNSTABLE, LATE, SETTINGS})
 """The reasons for exit code 3 of a save: part of what was requested could not be captured."""
 
 

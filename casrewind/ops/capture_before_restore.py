@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from .. import errors
+from .. import errors, fsio
 from .._typing import NamedTuple
 from ..messages import is_process_limit, shell_quoted_path
 from ..model import manifest, paths
@@ -30,6 +30,7 @@ from .restorable import NOTHING, ReadableTarget, readable_part_of_target
 
 _SHOWN = 10
 _ADVICE = "{}, or restore only other paths with -- PATH"
+_IN_CLOUD = "is not on this disk, but in a cloud"
 _REMEDY = ")"  # ends the description of an obstacle that names what removes it
 _FORGET = 1000  # after this many absent paths, drop those with no later path below them
 
@@ -128,6 +129,9 @@ def _capture_or_note_obstacle(context: Context, writer: StoreWriter | DryRunWrit
     except NotCapturable:
         obstacles.append(f"{name} is a special file")
         return None
+    except fsio.NotOnDisk:
+        obstacles.append(describe_in_cloud(context.tree.place_in_cloud(path) or path))
+        return None
     except OSError as error:
         if is_process_limit(error):
             raise
@@ -159,6 +163,17 @@ def command_to_open(place: str, status: os.stat_result) -> str:
     if status.st_uid != os.geteuid():
         return ""
     return f" (chmod u+rw{'x' if stat.S_ISDIR(status.st_mode) else ''} {shell_quoted_path(place)} allows it{_REMEDY}"
+
+
+def describe_in_cloud(place: bytes) -> str:
+    """Describe a file or directory that is an obstacle because only a cloud has its contents."""
+    shown = paths.lossy_text(place)
+    return f"{shown} {_IN_CLOUD} (brctl download {shell_quoted_path(shown)}, or Finder, brings it here{_REMEDY}"
+
+
+def why_stranger_stays(obstacle: str) -> str:
+    """Why an undo, a revert or a take leaves alone what this describes. Nobody knows whether what is in a cloud was edited."""
+    return obstacle if _IN_CLOUD in obstacle else f"edited since: {obstacle}"
 
 
 def describe_mount(point: bytes) -> str:

@@ -22,7 +22,7 @@ from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_o
 from ..model.respelled import join_respelled
 from ..store import packs
 from ..worktree.reader import means_absent_path
-from .capture_before_restore import CapturedState, command_to_open, describe_mount, obstacles_error
+from .capture_before_restore import CapturedState, command_to_open, describe_in_cloud, describe_mount, obstacles_error
 from .context import Context
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
@@ -284,6 +284,10 @@ def _describe_what_may_not_be_changed(context: Context, actions: Sequence[Action
             directory, _, name = action.source.rpartition(b"/")
             state.enter(directory)
             status = None if action.before is None else state.status(name)
+            if state.is_in_cloud or (status is not None and not fsio.is_on_disk(status)):
+                place = context.tree.place_in_cloud(action.source) or action.source
+                found[place] = describe_in_cloud(place)
+                continue
             why = "" if status is None else state.why_unchangeable(name, status, action)
             if why:
                 found[action.source] = f"{paths.lossy_text(action.source)} {why}"
@@ -360,7 +364,7 @@ class _OpenParent:
         self._context, self._opened = context, opened
         self._flags, self._me = FileFlags(), os.geteuid()
         self._directory: bytes | None = None
-        self._fd, self._reported = -1, False
+        self._fd, self._reported, self.is_in_cloud = -1, False, False
 
     def __enter__(self) -> "_OpenParent":
         return self
@@ -378,12 +382,13 @@ class _OpenParent:
         if directory == self._directory:
             return
         self._close()
-        self._directory, self._reported = directory, False
+        self._directory, self._reported, self.is_in_cloud = directory, False, False
         try:
             self._fd = self._context.tree.open_directory(directory)
         except OSError as error:
             if is_process_limit(error):
                 raise
+            self.is_in_cloud = isinstance(error, fsio.NotOnDisk)
 
     def status(self, name: bytes) -> os.stat_result | None:
         """lstat of a name in the current directory, or None if that fails."""

@@ -82,7 +82,7 @@ def open_made_directory(context: Context, directory: str, name: str = "", base: 
     _refuse_other_worktree(context, base, directory, name)
     with Worktree(os.path.realpath(directory)) as tree:
         root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
-        there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=()))
+        there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=(), last_tree=lambda: base.tree))
         yield MadeDirectory(there, base, name, is_whole)
 
 

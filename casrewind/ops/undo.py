@@ -24,7 +24,7 @@ from ..store.writer import StoreWriter
 from ..worktree.places_kept_by_restore import ProtectedPlaces
 from ..worktree.scan import Scan
 from . import capture_before_restore, preflight, save
-from .capture_before_restore import CapturedState, obstacles_error
+from .capture_before_restore import CapturedState, obstacles_error, why_stranger_stays
 from .context import Context
 from .execute import Restored
 from .restore import Confirm, confirm_and_execute, plan_without_changes
@@ -184,7 +184,7 @@ def possible_actions(
         there = finder.find(action.source)
         stranger = _stranger_above(action.source, strangers) if strangers else None
         if stranger is not None and (stranger in mounts or stranger == action.source or action.after is not None):
-            kept.append(Kept(action.path, f"edited since: {strangers[stranger]}", benign=False))
+            kept.append(Kept(action.path, why_stranger_stays(strangers[stranger]), benign=False))
             continue
         after = resolve(action, there)
         if isinstance(after, Kept):

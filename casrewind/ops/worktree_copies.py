@@ -59,7 +59,7 @@ class WorktreeCopies:
     def open_file(self, path: bytes) -> int:
         """Open a regular file of the worktree for reading, following no link. Raises OSError."""
         name = self._enter_parent(path)
-        fd = os.open(name, fsio.READ_FLAGS, dir_fd=self._fd)
+        fd = fsio.open_on_disk(name, directory=self._fd)
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             os.close(fd)
             raise OSError("not a regular file")

@@ -400,7 +400,7 @@ def _is_planned_directory(present: Entry, action: Action) -> bool:
 
 def _copy_file_bytes(fd: int, name: bytes, directory: int) -> None:
     """Copy the bytes of another file. Raises OSError."""
-    with fsio.closing(os.open(name, fsio.READ_FLAGS, dir_fd=directory)) as source:
+    with fsio.closing(fsio.open_on_disk(name, directory=directory)) as source:
         sparse.write_content(fd, iter(lambda: os.read(source, _PIECE), b""))
 
 
@@ -421,7 +421,7 @@ def _chmod_unless_replaced(name: bytes, directory: int, mode: int, keep: int, in
     something else is there."""
     fd, where = -1, b""
     try:
-        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+        fd = fsio.open_on_disk(name, directory=directory)
     except PermissionError:
         if hasattr(os, "O_PATH"):
             fd = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)

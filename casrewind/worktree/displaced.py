@@ -188,7 +188,7 @@ class DisplacedFiles:
         source, lost = -1, list[str]()
         if name is not None:
             try:
-                source = os.open(name, fsio.READ_FLAGS, dir_fd=parent)
+                source = fsio.open_on_disk(name, directory=parent)
             except FileNotFoundError:
                 pass  # removed since it was hashed: a new file
             except OSError as error:

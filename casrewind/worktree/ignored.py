@@ -142,9 +142,11 @@ class _Way:
     def _enter(self, name: bytes, rules: Rules) -> str:
         """Go into a directory. Returns CAPTURED, or why a scan does not."""
         try:
-            child = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=self._fd)
+            child = fsio.open_on_disk(name, fsio.DIRECTORY_FLAGS, self._fd)
         except PermissionError:
             return domains.UNREADABLE
+        except fsio.NotOnDisk:
+            return domains.NOT_ON_DISK
         self.close()
         self._fd, rules = child, rules.enter(name)
         reason = why_directory_is_not_captured(child, rules, default_excludes=self._policy.default_excludes)
@@ -180,7 +182,8 @@ def _why_not_captured(
     if is_dir and (status.st_dev, status.st_ino) in never_entered:
         return never_entered[status.st_dev, status.st_ino]
     if stat.S_ISREG(status.st_mode):
-        return domains.TOO_LARGE if status.st_size > limit else CAPTURED
+        here = CAPTURED if fsio.is_on_disk(status) else domains.NOT_ON_DISK
+        return domains.TOO_LARGE if status.st_size > limit else here
     return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
 
 

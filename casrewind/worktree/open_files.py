@@ -123,7 +123,7 @@ def _name_of_program(pid: int) -> str:
 def _identity_if_database(tree: Worktree, path: bytes) -> _Identity | None:
     try:
         directory, name = tree.open_parent(path)
-        with fsio.closing(directory), fsio.closing(os.open(name, fsio.READ_FLAGS, dir_fd=directory)) as file:
+        with fsio.closing(directory), fsio.closing(fsio.open_on_disk(name, directory=directory)) as file:
             status = os.fstat(file)
             is_database = stat.S_ISREG(status.st_mode) and os.pread(file, len(_HEADER), 0) == _HEADER
     except OSError:

@@ -51,8 +51,8 @@ def _read_attribute(fd: int) -> bytes:
 
 def _read_file(fd: int) -> bytes:
     try:
-        with fsio.closing(os.open(ORIGIN, fsio.DIRECTORY_FLAGS, dir_fd=fd)) as inside, fsio.closing(
-            os.open(_FILE, fsio.READ_FLAGS, dir_fd=inside)
+        with fsio.closing(fsio.open_on_disk(ORIGIN, fsio.DIRECTORY_FLAGS, fd)) as inside, fsio.closing(
+            fsio.open_on_disk(_FILE, directory=inside)
         ) as file:
             return os.read(file, _LONGEST) if stat.S_ISREG(os.fstat(file).st_mode) else b""
     except OSError as error:
@@ -102,7 +102,7 @@ def _remove_attribute(fd: int) -> bool:
 def _remove_files(fd: int) -> bool:
     """False if there was no directory for them. Other files in it are not removed: then it stays, and ENOTEMPTY is raised."""
     try:
-        inside = os.open(ORIGIN, fsio.DIRECTORY_FLAGS, dir_fd=fd)
+        inside = fsio.open_on_disk(ORIGIN, fsio.DIRECTORY_FLAGS, fd)
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise

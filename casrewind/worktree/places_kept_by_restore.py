@@ -64,6 +64,8 @@ class ProtectedPlaces:
         if place in self._worktrees:
             return True
         with suppress(OSError):
+            if self._tree.place_in_cloud(place) is not None:
+                return False  # what is below it must not be looked at
             if self._excluded:
                 status = os.stat(place, dir_fd=self._tree.fd, follow_symlinks=False)
                 if (status.st_dev, status.st_ino) in self._excluded:

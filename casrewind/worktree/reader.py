@@ -133,9 +133,10 @@ class _Descriptor:
 
 def read_until_stable(name: bytes, directory: int, sink: Sink, most: int = 1 << 63) -> CapturedFile:
     """Capture the regular file `name` in an open directory. Each attempt reads at most the size at its start. Raises
-    OSError, NotCapturable if it is not a file, TooLarge if it is larger than `most` bytes before the read."""
+    OSError, NotOnDisk if only a cloud has it, NotCapturable if it is not a file, TooLarge if it is larger than `most` bytes
+    before the read."""
     try:
-        fd = os.open(name, fsio.READ_FLAGS, dir_fd=directory)
+        fd = fsio.open_on_disk(name, directory=directory)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP, errno.ENODEV):
             raise NotCapturable(name) from error  # it became a link, or it is a socket or a device without driver
@@ -180,6 +181,8 @@ def capture_in_directory(directory: int, name: bytes, sink: Sink) -> CapturedFil
     """As Worktree.capture, for a name in an open directory."""
     try:
         status = _lstat_in(directory, name)
+        if not fsio.is_on_disk(status):
+            raise fsio.NotOnDisk(name)
         if stat.S_ISDIR(status.st_mode):
             entry = manifest.Entry(manifest.DIR, stat.S_IMODE(status.st_mode), digest=EMPTY_TREE)
             return CapturedFile(entry, stamps.of(status), stable=True)
@@ -294,9 +297,19 @@ class Worktree:
         except OSError:
             return True
 
+    def place_in_cloud(self, path: bytes) -> bytes | None:
+        """The first path at or above `path` of which only a cloud has the contents, or None. Raises OSError."""
+        for place in (*paths.parents(path), path) if fsio.HAS_FILE_FLAGS else ():
+            status = self.status_of(place)
+            if status is None:
+                return None
+            if not fsio.is_on_disk(status):
+                return place
+        return None
+
     def capture(self, path: bytes, sink: Sink) -> CapturedFile | None:
-        """The current content of a path, or None. A directory counts as empty. Raises OSError, NotCapturable (special
-        file)."""
+        """The current content of a path, or None. A directory counts as empty. Raises OSError, NotOnDisk (only a cloud has it),
+        NotCapturable (special file)."""
         return self._call_with_open_parent(path, lambda parent, name: capture_in_directory(parent, name, sink))
 
     def _call_with_open_parent(self, path: bytes, read: "Callable[[int, bytes], _Found | None]") -> "_Found | None":

@@ -20,6 +20,7 @@ from ..gitignore.rules import (
     read_beginning_if_regular_file,
 )
 from ..messages import is_process_limit
+from ..model import digest as digests
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
@@ -27,6 +28,7 @@ from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import stat_index
+from .last_record import LastRecord
 from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_until_stable
 from .scan_policy import ScanPolicy
 from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree
@@ -57,6 +59,7 @@ class ScanState:
         self.skipped: list[Skip] = []
         self.rules: list[RuleRef] = []
         self.chooser = policy.new_rule_chooser()
+        self.last_record = LastRecord(sink, policy.last_tree)
         self.fresh = ReadFiles()
         self.records: dict[bytes, DirRecord] = {}
         self.trees: dict[bytes, bytes] = {}
@@ -161,8 +164,9 @@ class DirectoryScan:
                 continue
             data, stamp = None, stamps.NONE
             try:
-                stamp = stamps.of(os.stat(name, dir_fd=self.fd, follow_symlinks=False))
-                data = read_beginning_if_regular_file(name, self.fd, MOST_BYTES + 1)
+                status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+                stamp = stamps.of(status)
+                data = self._read_rule_file(name, status)
             except FileNotFoundError:
                 self.list_again_at_next_scan()
                 continue
@@ -170,7 +174,7 @@ class DirectoryScan:
                 if is_process_limit(error):
                     raise
                 chosen = self._state.chooser.replacement_for(self.path, source.name, "")
-                self._state.skipped.append(Skip(self.prefix + name, domains.UNREADABLE_RULES))
+                self._state.skipped.append(Skip(self.prefix + name, _reason_for_rules(error)))
                 self.list_again_at_next_scan()
             else:
                 if data is None:
@@ -187,6 +191,18 @@ class DirectoryScan:
                 if chosen.file.data is data:
                     self._rule_files.append((name, digest, stamps.PACKED.pack(*self._no_stamp_if_racy(stamp))))
         return rules.extend(found) if found else rules
+
+    def _read_rule_file(self, name: bytes, status: os.stat_result) -> bytes | None:
+        """The bytes of a rule file, None if it is not a regular file. Those that the newest checkpoint recorded, if the file is not
+        on the disk and has not changed. Raises OSError."""
+        try:
+            return read_beginning_if_regular_file(name, self.fd, MOST_BYTES + 1)
+        except fsio.NotOnDisk:
+            entry = self._state.last_record.entry_if_unchanged(self.prefix + name, status)
+            known = self._state.chooser.replacement_for(self.path, RULE_FILES[name].name, "").file
+            if entry is None or known is None or digests.of(known.data) != entry.digest:
+                raise
+            return known.data
 
     def _reuse_or_read_files_of_record(self, old: DirRecord) -> None:
         """Names and verdicts are unchanged: only compare the files."""
@@ -279,7 +295,7 @@ class DirectoryScan:
                 self._state.reused.update(_blobs_needed_without_read(known[1]))
                 self._add_entry(name, known[1], known[0])
             elif stat.S_ISREG(status.st_mode):
-                self._add_captured(name, read_until_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size))
+                self._read_or_keep_entry(name, status)
             elif stat.S_ISLNK(status.st_mode):
                 self._add_entry(name, read_link(name, self.fd), self._no_stamp_if_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
@@ -298,6 +314,20 @@ class DirectoryScan:
                 self.list_again_at_next_scan()
             else:
                 self.record_skip(name, domains.UNREADABLE)
+
+    def _read_or_keep_entry(self, name: bytes, status: os.stat_result) -> None:
+        """Capture a file by reading it, or, if it is not on the disk and has not changed, by its entry in the newest checkpoint."""
+        try:
+            captured = read_until_stable(name, self.fd, self._state.sink, self._state.policy.max_file_size)
+        except fsio.NotOnDisk:
+            entry = self._state.last_record.entry_if_unchanged(self.prefix + name, status)
+            if entry is None:
+                self.record_skip(name, domains.NOT_ON_DISK)
+            else:
+                self._state.reused.update(_blobs_needed_without_read(entry))
+                self._add_entry(name, entry, self._no_stamp_if_racy(stamps.of(status)))
+        else:
+            self._add_captured(name, captured)
 
     def _read_new_file(self, name: bytes) -> bool:
         """Capture a new file. False if it needs the checks of `_reuse_or_read`."""
@@ -399,6 +429,12 @@ def _blobs_needed_without_read(entry: Entry) -> tuple[bytes, ...]:
     return () if entry.kind == manifest.LINK else (entry.chunks or entry.digest,)
 
 
+def _reason_for_rules(error: OSError) -> str:
+    """Why a rule file does not count that cannot be read."""
+    where = isinstance(error, fsio.NotOnDisk)
+    return domains.reason_with_detail(domains.UNREADABLE_RULES, domains.NOT_ON_DISK) if where else domains.UNREADABLE_RULES
+
+
 def _bits_of_special_names(names: list[str]) -> int:
     """The bits of names in a directory that affect the whole directory."""
     found = 0
@@ -436,7 +472,7 @@ def open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryS
         return None
     try:
         near = parent.fd >= 0
-        fd = os.open(name, fsio.DIRECTORY_FLAGS, dir_fd=parent.fd) if near else tree.open_directory(path)
+        fd = fsio.open_on_disk(name, fsio.DIRECTORY_FLAGS, parent.fd) if near else tree.open_directory(path)
         child = DirectoryScan(shared, path, name, parent.depth + 1, fd)
         try:
             reason = child.scan_own_files(parent.rules.enter(name))
@@ -449,7 +485,7 @@ def open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryS
             return None
         if is_process_limit(error):
             raise
-        reason = domains.UNREADABLE
+        reason = domains.NOT_ON_DISK if isinstance(error, fsio.NotOnDisk) else domains.UNREADABLE
         child = None
     if reason is not None:
         parent.record_skip(name, reason)

@@ -4,6 +4,8 @@ The danger prevented here: rules that cannot be read count as no rules, so that 
 store. `faults`, `lost` and `accepted` say what is unknown, and what counts instead.
 """
 
+from collections.abc import Callable
+
 from .._typing import NamedTuple
 from ..gitignore.rules import LoadAccepted, RuleChooser, RuleFile, Rules
 from ..model import domain as domains
@@ -35,6 +37,8 @@ class ScanPolicy(NamedTuple):
     accepted: LoadAccepted | None = None
     """Loads the rule files that the newest checkpoint recorded. They replace a file that is refused, so that nothing is
     captured by surprise."""
+    last_tree: Callable[[], bytes | None] | None = None
+    """Gives the root tree of the newest checkpoint. Its entries count for files that are not on the disk and have not changed."""
 
     def rules(self) -> Rules:
         """The rules at the root, before the tree's rule files."""

@@ -17,12 +17,14 @@ its subdirectories.
 """
 
 import operator
+import os
 import stat
 import struct
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate, pairwise
 
+from .. import fsio
 from .._typing import NamedTuple, TypeVar
 from ..gitignore.rules import RULE_FILES
 from ..model import manifest, paths
@@ -161,6 +163,8 @@ class StatIndex:
         """Compare every entry with the worktree; its root is open as `fd`. `excluded`: (device, inode) of directories
         not to enter. Raises StaleIndex."""
         columns = self._columns
+        if fsio.HAS_FILE_FLAGS and self._has_directory_in_cloud(fd):
+            raise StaleIndex
         for inode in (inode for where, inode in excluded if where == device):
             for number in _positions_with_stamp_part(columns.place_stamps, struct.pack("<Q", inode), _INODE):
                 self._mark_differing(number)
@@ -178,6 +182,16 @@ class StatIndex:
                 if before + number:  # not the root, whose path is empty
                     self._mark_differing(before + number)
             before += len(packed) // _STAMP
+
+    def _has_directory_in_cloud(self, fd: int) -> bool:
+        """True if only a cloud has what is in a recorded directory: to look at a path below would download that. Parents come first."""
+        for path in self._columns.places[1:]:
+            try:
+                if not fsio.is_on_disk(os.stat(path, dir_fd=fd, follow_symlinks=False)):
+                    return True
+            except OSError:
+                continue
+        return False
 
     def trees_with_changes(self) -> list[bytes]:
         """If `compare` found a change, the recorded trees of the directories that a scan enters: it needs most of them."""
