@@ -29,12 +29,19 @@ SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths aft
 _SPARE = 1 << 20  # bytes that must remain free after a restore
 _SHOWN = 5  # damaged paths named in a message
 _AT_ONCE = 100  # blobs looked up together
-_HOW = {"immutable": "chattr -i removes that", "append-only": "chattr -a removes that"}
+_IMMUTABLE_IN_WORDS, _APPEND_IN_WORDS = "immutable (chattr -i removes that)", "append-only (chattr -a removes that)"
 _GET_FLAGS = 2 << 30 | struct.calcsize("l") << 16 | ord("f") << 8 | 1
 """FS_IOC_GETFLAGS. On PowerPC and MIPS the number differs: the call fails, and no flags are found."""
 _IMMUTABLE, _APPEND = 0x10, 0x20
-_IMMUTABLE_BSD = getattr(stat, "UF_IMMUTABLE", 2) | getattr(stat, "SF_IMMUTABLE", 0x20000)
-_APPEND_BSD = getattr(stat, "UF_APPEND", 4) | getattr(stat, "SF_APPEND", 0x40000)
+_FLAGS_IN_WORDS = (
+    (0x80000, "guarded by macOS itself (System Integrity Protection)"),  # SF_RESTRICTED
+    (stat.SF_IMMUTABLE, "immutable (sudo chflags noschg removes that)"),
+    (stat.UF_IMMUTABLE, "immutable (chflags nouchg removes that)"),
+    (stat.SF_APPEND, "append-only (sudo chflags nosappnd removes that)"),
+    (stat.UF_APPEND, "append-only (chflags nouappnd removes that)"),
+)
+"""What st_flags of macOS and the BSDs forbid to change."""
+_NO_UNLINK = (0x100000, "one that nobody may remove (sudo chflags nosunlnk removes that)")  # SF_NOUNLINK: its contents may change
 _UNKNOWN = (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 
 
@@ -320,18 +327,19 @@ def _must_be_replaced_by_copy(action: Action, status: os.stat_result | None) -> 
 
 
 class FileFlags:
-    """Reads the flags that forbid changes to a file or directory, even for root: immutable and append-only. Remembers the
-    file systems without them."""
+    """Reads the flags that forbid changes to a file or directory, even for root: immutable, append-only and, on macOS, those of
+    the system. Remembers the file systems without them."""
 
     def __init__(self) -> None:
         """No file system is known yet."""
         self._without: set[int] = set()  # devices
 
     def of(self, name: bytes, directory: int, status: os.stat_result) -> str:
-        """"immutable", "append-only" or "", for a name in an open directory with this lstat. "" if unreadable."""
-        flags = getattr(status, "st_flags", 0)  # macOS and the BSDs
-        if flags & (_IMMUTABLE_BSD | _APPEND_BSD):
-            return "immutable" if flags & _IMMUTABLE_BSD else "append-only"
+        """What the flags of a name in an open directory, with this lstat, forbid, and what removes that; "" if nothing, or if they
+        cannot be read."""
+        flags: int | None = getattr(status, "st_flags", None)
+        if flags is not None:
+            return _words_of(flags, _FLAGS_IN_WORDS)
         if status.st_dev in self._without or not (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
             return ""
         try:
@@ -344,7 +352,10 @@ class FileFlags:
             return self.of_open(fd, status)
 
     def of_open(self, fd: int, status: os.stat_result) -> str:
-        """As `of`, for an open file or directory."""
+        """As `of`, for an open file or directory with this status."""
+        known: int | None = getattr(status, "st_flags", None)
+        if known is not None:
+            return _words_of(known, _FLAGS_IN_WORDS)
         if status.st_dev in self._without:
             return ""
         try:
@@ -354,7 +365,12 @@ class FileFlags:
                 self._without.add(status.st_dev)
             return ""
         flags = struct.unpack_from("I", data)[0]  # an int, although the request number encodes a long
-        return "immutable" if flags & _IMMUTABLE else "append-only" if flags & _APPEND else ""
+        return _words_of(flags, ((_IMMUTABLE, _IMMUTABLE_IN_WORDS), (_APPEND, _APPEND_IN_WORDS)))
+
+
+def _words_of(flags: int, known: Iterable[tuple[int, str]]) -> str:
+    """The words for the first of the known flags that is set; "" if none is."""
+    return next((words for flag, words in known if flags & flag), "")
 
 
 class _OpenParent:
@@ -406,8 +422,10 @@ class _OpenParent:
         if keeps_content and after is not None and after.kind == LINK and action.source == action.path:
             return ""
         attribute = self._flags.of(name, self._fd, status)
+        if not attribute and _changes_names(action, status):
+            attribute = _words_of(getattr(status, "st_flags", 0), [_NO_UNLINK])
         if attribute:
-            return f"is {attribute} ({_HOW[attribute]})"
+            return f"is {attribute}"
         if self._me in (0, status.st_uid):
             return ""
         if keeps_content and not same_for_restore(before, after):
@@ -429,7 +447,7 @@ class _OpenParent:
             return ""
         attribute = "" if self._fd < 0 else self._flags.of_open(self._fd, there)
         if attribute:
-            return f"the directory {shown} is {attribute} ({_HOW[attribute]})"
+            return f"the directory {shown} is {attribute}"
         if (directory in self._opened and there.st_uid == self._me) or self._context.tree.may_change_names(directory):
             return ""
         return f"the directory {shown} may not be written to{command_to_open(shown, there)}"
