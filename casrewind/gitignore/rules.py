@@ -85,9 +85,18 @@ RULE_FILES = {source.shown: source for source in reversed(SOURCES.values()) if s
 
 DEFAULT_EXCLUDED_NAMES = frozenset(
     b"node_modules bower_components .venv __pycache__ __pypackages__ .mypy_cache .pytest_cache .ruff_cache .tox .nox"
-    b" .eggs .pixi .gradle .dart_tool .parcel-cache .turbo .next .nuxt .svelte-kit".split()
+    b" .eggs .pixi .gradle .dart_tool .parcel-cache .turbo .next .nuxt .svelte-kit"
+    b" .Spotlight-V100 .Trashes .fseventsd".split()
 )
-"""Directories that tools regenerate. Not venv, build, dist and target: people keep sources under these names."""
+"""Directories that tools regenerate. Not venv, build, dist and target: people keep sources under these names. The last three are
+those that macOS makes in the root of a disk."""
+
+
+def is_made_by_finder(name: bytes) -> bool:
+    """True for the name of a file that Finder makes beside others: how it shows a directory, and on a disk without attributes
+    those of each file. Finder's files come along in archives and shared directories, so this holds on every system."""
+    return name == b".DS_Store" or name[:2] == b"._"
+
 
 _SPECIAL = b"*?[\\"
 _BOM = b"\xef\xbb\xbf"
@@ -234,7 +243,7 @@ class Rules:
     ) -> "Rules":
         """The rules at the root, before its own rule files. `max_file_size` (bytes) is part of the digest for scan
         records."""
-        seed = digests.of(b"casrewind rules 2 %d %d %d" % (ignore_case, default_excludes, max_file_size))
+        seed = digests.of(b"casrewind rules 3 %d %d %d" % (ignore_case, default_excludes, max_file_size))
         return cls(b"", _DirectoryScope(seed, ignore_case, default_excludes, {})).extend(outside)
 
     def extend(self, files: Sequence[RuleFile]) -> "Rules":
@@ -273,12 +282,13 @@ class Rules:
         """True if the entry `name` directly inside this directory is ignored. A link is not a directory."""
         return not self.trivial and self._is_ignored_by_rules(name, is_dir=is_dir) is True
 
-    def default_excluded(self, name: bytes) -> bool:
-        """True if `name` is a directory excluded by default. Never against a re-including rule."""
+    def default_excluded(self, name: bytes, *, is_dir: bool = True) -> bool:
+        """True if `name` is excluded by default. Never against a re-including rule."""
         scope = self._scope
-        if name not in DEFAULT_EXCLUDED_NAMES or not scope.default_excludes or scope.built_in_stopped:
+        is_listed = name in DEFAULT_EXCLUDED_NAMES if is_dir else is_made_by_finder(name)
+        if not is_listed or not scope.default_excludes or scope.built_in_stopped:
             return False
-        return self.trivial or self._is_ignored_by_rules(name, is_dir=True) is not False
+        return self.trivial or self._is_ignored_by_rules(name, is_dir=is_dir) is not False
 
     def _is_ignored_by_rules(self, name: bytes, *, is_dir: bool) -> bool | None:
         """True if ignored, False if re-included, None if no rule matches."""
@@ -359,7 +369,7 @@ class RuleSet:
 
 def is_captured(rules: Rules, name: bytes, *, is_dir: bool) -> bool:
     """True if these rules, and the built-in excludes, let a scan capture the entry `name` of their directory."""
-    return not rules.ignored(name, is_dir) and not (is_dir and rules.default_excluded(name))
+    return not rules.ignored(name, is_dir) and not rules.default_excluded(name, is_dir=is_dir)
 
 
 def read_beginning_if_regular_file(name: bytes, directory: int, most: int) -> bytes | None:

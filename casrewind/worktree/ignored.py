@@ -175,7 +175,7 @@ def _why_not_captured(
         return domains.TEMPORARY
     if rules.ignored(name, is_dir):
         return IGNORED
-    if is_dir and rules.default_excluded(name):
+    if rules.default_excluded(name, is_dir=is_dir):
         return domains.BUILT_IN
     if status is None:
         return MISSING

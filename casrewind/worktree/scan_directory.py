@@ -275,7 +275,7 @@ class DirectoryScan:
             captured = trivial or stands.get(name) == is_dir
             if not captured and rules.ignored(name, is_dir):
                 self._ignored += 1
-            elif is_dir and rules.default_excluded(name):
+            elif (is_dir or name[:1] == b".") and rules.default_excluded(name, is_dir=is_dir):
                 self.record_skip(name, domains.BUILT_IN)
             elif name in mounted:
                 self.record_skip(name, domains.OTHER_DEVICE)

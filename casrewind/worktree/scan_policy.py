@@ -21,7 +21,7 @@ class ScanPolicy(NamedTuple):
     ignore_case: bool = False
     """Rules match names of any case, as git decides for a file system that folds them."""
     default_excludes: bool = True
-    """Directories that tools make again are left out, where no rules say what to keep."""
+    """Directories that tools make again, and files that Finder makes, are left out, where no rules say what to keep."""
     max_file_size: int = 1 << 30
     """Bytes. A larger file is skipped."""
     excluded: frozenset[tuple[int, int]] = frozenset()

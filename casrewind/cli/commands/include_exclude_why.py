@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...gitignore.rule_writing import rule_for_path
-from ...gitignore.rules import SHARED_FILE, RuleFile, name_for_output
+from ...gitignore.rules import SHARED_FILE, RuleFile, is_made_by_finder, name_for_output
 from ...messages import age_in_words, plural, printable, shell_quoted_path
 from ...model import domain as domains
 from ...ops import inclusion
@@ -214,7 +214,8 @@ def _verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
         return f"{name} is not on this disk, but in a cloud: a save keeps a file that did not change as the newest checkpoint has it"
     if verdict.reason == domains.BUILT_IN:
         hint = f"casrewind include {shell_quoted_path(verdict.path)} captures it"
-        return f"{name} is a directory that tools make again (built-in list): {hint}"
+        what = "file that Finder makes" if is_made_by_finder(verdict.path.rpartition(b"/")[2]) else "directory that tools make again"
+        return f"{name} is a {what} (built-in list): {hint}"
     return f"{name} is not captured: {printable(verdict.reason)}"
 
 
