@@ -1,6 +1,7 @@
 """Files that only a cloud has (iCloud and others) are never opened: that would download them, and a prompt would wait."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -179,6 +180,19 @@ def test_an_evicted_project_file_counts_as_the_last_checkpoint_recorded_it(works
     with Workspace(str(root), settings, create=True) as opened:
         saved = opened.save()
     assert b"x.big" not in held(workspace, saved.checkpoint)
+    assert any("it is not on this disk" in skip.reason for skip in saved.skipped)
+
+
+def test_an_evicted_exclude_file_of_git_counts_as_the_last_checkpoint_recorded_it(root, cloud, settings):
+    subprocess.run(["git", "init", "-q", root], check=True)
+    plant(root, {".git/info/exclude": b"*.big\n", "x.big": b"1", "a": b"1"})
+    with Workspace(str(root), settings, create=True) as opened:
+        assert b"x.big" not in held(opened, opened.save().checkpoint)
+    cloud.evict(root / ".git/info/exclude")
+    plant(root, {"a": b"2"})
+    with Workspace(str(root), settings, create=True) as opened:
+        saved = opened.save()
+        assert b"x.big" not in held(opened, saved.checkpoint)
     assert any("it is not on this disk" in skip.reason for skip in saved.skipped)
 
 
