@@ -1,17 +1,21 @@
 """Where a path lies: in which directory, on which file system, and whether other users control that place.
 
 The danger prevented here: another user of the machine renames or replaces what casrewind is about to trust. Or the
-index, which needs a local disk, lies on a network file system.
+index, which needs a local disk, lies on a network file system. Or one directory is taken for two, because its path came in
+two spellings: then it has two stores, and neither sees the turns and the locks of the other.
 """
 
 import os
 import stat
 import sys
+from contextlib import suppress
 
 from ._typing import NamedTuple
 
 _UNMAPPED = 65534
 """The owner shown for files of users outside the user namespace, as in a container."""
+_F_GETPATH = 50
+"""macOS: the path of a descriptor. fcntl has the name there only."""
 
 
 class Mount(NamedTuple):
@@ -50,6 +54,79 @@ def parse_mounts(data: bytes) -> list[Mount]:
         except (ValueError, IndexError):
             continue
     return found
+
+
+def real_path(path: str, *, strict: bool = False) -> str:
+    """`os.path.realpath`, in the spelling in which directories list their names. So on a disk that folds names, a
+    directory has one path, however it was written. Only the names of directories are spelled: a file can have several names.
+    What does not exist stays as written. With `strict`, raises OSError if the path does not exist."""
+    real = os.path.realpath(path, strict=strict)
+    spelled, rest = "/", real.strip("/").split("/")
+    if sys.platform == "darwin":
+        for number in range(len(rest), 0, -1):
+            if found := _path_by_system("/" + "/".join(rest[:number])):
+                spelled, rest = found, rest[number:]
+                break
+    above = os.lstat(spelled)
+    for number, name in enumerate(rest):
+        place = f"{spelled.rstrip('/')}/{name}"
+        try:
+            status = os.lstat(place)
+        except OSError:
+            return os.path.join(spelled, *rest[number:])
+        # Nobody asks for other names beside a mount point: autofs would try to mount them
+        if status.st_dev == above.st_dev and _has_other_spelling(spelled, name) and stat.S_ISDIR(status.st_mode):
+            place = _as_listed(spelled, name, status)
+        spelled, above = place, status
+    return spelled
+
+
+def _path_by_system(path: str) -> str:
+    """The path that macOS has for a directory: case, Unicode form and firmlinks are those of the disk. "" if it cannot be asked."""
+    import fcntl
+
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        found = os.fsdecode(fcntl.fcntl(fd, _F_GETPATH, bytes(1024)).rstrip(b"\0"))
+        is_it = os.path.isabs(found) and os.path.samestat(os.fstat(fd), os.lstat(found))
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+    return found if is_it else ""
+
+
+def _has_other_spelling(above: str, name: str) -> bool:
+    """True if a directory finds a name in another spelling, too: in another case or Unicode form. A look is cheaper than a list."""
+    others = {name.swapcase()}
+    if not name.isascii():
+        import unicodedata
+
+        swapped = os.fsdecode(os.fsencode(name).swapcase())  # of ASCII letters alone: the capital of ß is no other spelling everywhere
+        others |= {swapped, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)}
+    for other in others:
+        if other != name:
+            with suppress(OSError):
+                os.lstat(f"{above}/{other}")
+                return True
+    return False
+
+
+def _as_listed(above: str, name: str, status: os.stat_result) -> str:
+    """The path of a directory with that lstat, in the spelling in which `above` lists it."""
+    place = listed = os.path.join(above, name)
+    with suppress(OSError), os.scandir(above) as entries:
+        for entry in entries:
+            if entry.name == name:
+                return place
+            if entry.inode() == status.st_ino:
+                listed = entry.path
+        if os.path.samestat(os.lstat(listed), status):
+            return listed
+    return place
 
 
 def is_below(path: str | bytes, directory: str | bytes) -> bool:

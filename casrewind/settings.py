@@ -173,7 +173,7 @@ def store_path(root: roots.Root, settings: Settings) -> str:
 def refuse_overlapping_store(root: roots.Root, settings: Settings) -> None:
     """Raise UsageError for a store that would contain its own project, RootRefused for a project inside a store, StoreForeign for a
     store that came with the project."""
-    store, stores = os.path.realpath(store_path(root, settings)), os.path.realpath(os.path.join(settings.data, "stores"))
+    store, stores = locations.real_path(store_path(root, settings)), locations.real_path(os.path.join(settings.data, "stores"))
     if locations.is_in(root.path, store):
         raise errors.UsageError(
             f"the store {printable(store)} would hold the project {printable(root.path)} itself",
@@ -274,7 +274,7 @@ def _add_rule_file_or_fault(
 ) -> None:
     """Add an existing rule file outside the tree to `rules` (stored, unstored), or its error to `faults`. A file is
     stored only if its real path lies in a directory of `inside`: a cloned project may name a private key."""
-    real = os.path.realpath(path)
+    real = locations.real_path(path)
     try:
         fsio.refuse_unless_on_disk(real)
         data = fsio.read_file(real, MOST_BYTES + 1)
@@ -286,7 +286,7 @@ def _add_rule_file_or_fault(
     if why:
         faults.append(Skip(name_for_output(source), domains.reason_with_detail(domains.UNREADABLE_RULES, f"{printable(path)}: {why}")))
         return
-    is_stored = any(locations.is_in(real, os.path.realpath(place)) for place in inside)
+    is_stored = any(locations.is_in(real, locations.real_path(place)) for place in inside)
     rules[not is_stored].append(RuleFile(b"", source, data))
 
 
@@ -320,7 +320,7 @@ def _ids_of_own_directories(root: roots.Root, settings: Settings) -> frozenset[t
     """(device, inode) of the casrewind directories that a scan skips: parts of the data directory if that is the
     project itself."""
     data, found = settings.data, set()
-    inside = locations.is_in(root.path, os.path.realpath(data))
+    inside = locations.is_in(root.path, locations.real_path(data))
     for path in (store_path(root, settings), os.path.join(data, "stores") if inside else data):
         with suppress(OSError):
             status = os.stat(path)

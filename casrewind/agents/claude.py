@@ -217,8 +217,14 @@ class ClaudeClient(client.ConversationClient):
         """Each line names its working directory, and the client tells the model of the one that it is started in."""
         from .. import locations  # late: a hook does not need it
 
+        spelled: dict[str, str] = {}  # the client writes the path with which it was started, on each line
+
         def change(value: Value) -> Value | None:
             cwd = transcript.text_or_empty(value.get("cwd"))
+            if cwd and not any(locations.is_in(cwd, place) for place in old):
+                if cwd not in spelled:
+                    spelled[cwd] = locations.real_path(cwd)
+                cwd = spelled[cwd]
             place = next((place.rstrip("/") for place in old if cwd and locations.is_in(cwd, place)), None)
             return None if place is None else {**value, "cwd": root + cwd[len(place) :]}
 
@@ -235,7 +241,12 @@ class ClaudeClient(client.ConversationClient):
 
     def works_in(self, transcript: str, directory: str) -> bool:
         """See `Client`. Where a variable gives the directory of transcripts another name, the client's note of its worktree counts."""
-        return super().works_in(transcript, directory) or _noted_worktree(transcript) == directory
+        if super().works_in(transcript, directory):
+            return True
+        from .. import locations
+
+        noted = _noted_worktree(transcript)
+        return noted != "" and locations.real_path(noted) == locations.real_path(directory)
 
 
 CLIENT = ClaudeClient()

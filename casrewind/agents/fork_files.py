@@ -46,7 +46,7 @@ def write_fork(
 def directory_in_project(named: str, root: str) -> str:
     """The directory that a client runs a session in: the one that its transcript names if that is in the project, else the
     project's root."""
-    is_inside = os.path.isdir(named) and locations.is_in(os.path.realpath(named), os.path.realpath(root))
+    is_inside = os.path.isdir(named) and locations.is_in(locations.real_path(named), locations.real_path(root))
     return named if is_inside or not root else root
 
 

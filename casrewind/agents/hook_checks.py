@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from .. import errors, fsio
+from .. import errors, fsio, locations
 from .._typing import NamedTuple
 from ..messages import printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
@@ -135,7 +135,7 @@ class _Settings:
         if self.root is not None:
             project = make_target(self.client, self.root, home, environ).directory
             commands.append(project)
-            if os.path.realpath(project) != os.path.realpath(user):
+            if locations.real_path(project) != locations.real_path(user):
                 self._read_scope(PROJECT, project, settings_files.used_and_ignored_files(self.client, project)[0])
             self._read_scope(LOCAL, project, self.client.settings.aside)
         there = self.client.find_plugins(user)
@@ -147,7 +147,7 @@ class _Settings:
     def _read_extensions(self, user: str, project: str | None) -> str | None:
         """Read the user's and the project's extensions. Returns our first file if it has the `/casrewind` command."""
         for scope, directory in ((USER, user), (PROJECT, project)):
-            if directory is None or (scope == PROJECT and os.path.realpath(directory) == os.path.realpath(user)):
+            if directory is None or (scope == PROJECT and locations.real_path(directory) == locations.real_path(user)):
                 continue
             try:
                 found = extension.read_our_extension(self.client, directory)

@@ -129,10 +129,10 @@ def _refuse_links_out_of_project(target: Target) -> None:
     client = target.client
     names = [name for file in client.settings.files for name in (file.name, file.name + BACKUP)]
     names += [client.settings.extension] if client.settings.extension else []
-    root = os.path.realpath(target.root)
+    root = locations.real_path(target.root)
     paths = [target.directory, *(os.path.join(target.directory, name) for name in names)]
     for path in filter(None, [*paths, client.slash_command_path(target.directory)]):
-        real = os.path.realpath(path)
+        real = locations.real_path(path)
         if not locations.is_in(real, root):
             raise errors.UnsafePath(
                 f"{printable(path)} leads out of the project, to {printable(real)}; nothing was changed",

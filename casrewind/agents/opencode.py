@@ -10,7 +10,7 @@ new ids. Their beginnings stay, because a message's checkpoint is found by it.
 import os
 from collections.abc import Mapping, Sequence
 
-from .. import errors
+from .. import errors, locations
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_from_prompts
@@ -354,7 +354,7 @@ def _problem_if_not_loaded(program: str, path: str, environ: Mapping[str, str]) 
         return []
     if not isinstance(loaded, list):
         return []
-    names = [os.path.realpath(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]
-    if os.path.realpath(path) in names:
+    names = [locations.real_path(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]
+    if locations.real_path(path) in names:
         return []
     return [f"OpenCode does not load {printable(path)}: casrewind install opencode writes it anew"]

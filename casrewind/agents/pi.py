@@ -11,7 +11,7 @@ Their lines are kept byte for byte, because entries name each other by id.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
-from .. import errors
+from .. import errors, locations
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, find_line_of_prompt, fork_title, title_from_prompts
@@ -416,4 +416,4 @@ def _is_our_command(command: object, path: str) -> bool:
         return False
     source = command.get("sourceInfo")
     loaded = source.get("path") if isinstance(source, dict) else None
-    return isinstance(loaded, str) and os.path.realpath(loaded) == os.path.realpath(path)
+    return isinstance(loaded, str) and locations.real_path(loaded) == locations.real_path(path)

@@ -46,8 +46,8 @@ def refuse_unsafe_transcript_path(client: ConversationClient, path: str, session
     kept = [client.usual_sessions_directory(homes.home, environ) for environ in (homes.environ, {})]
     kept += [os.path.abspath(moved)] if (moved := client.sessions_directory_by_variable(homes.environ)) else []
     try:
-        real = os.path.realpath(directory)
-        is_below = bool(path) and any(locations.is_below(real, os.path.realpath(place)) for place in kept)
+        real = locations.real_path(directory)
+        is_below = bool(path) and any(locations.is_below(real, locations.real_path(place)) for place in kept)
         mode = os.lstat(path).st_mode if is_below else stat.S_IFREG
     except FileNotFoundError:
         mode = stat.S_IFREG  # the file is gone, but the store still has its bytes
@@ -111,16 +111,20 @@ def _transcripts_by_directory_name(client: ConversationClient, homes: Homes, roo
     if not client.sessions.by_project:
         return
     directory = client.sessions_directory_by_variable(homes.environ) or client.usual_sessions_directory(homes.home, homes.environ)
+    import unicodedata  # no hook needs it
+
+    # a client may have been started with another spelling of the path, on a disk that folds names
+    begins = tuple({_letters_and_digits(unicodedata.normalize(form, root))[:_NAME] for form in ("NFC", "NFD")})
     with suppress(OSError):
         for entry in os.scandir(directory):
-            if _letters_and_digits(entry.name).startswith(_letters_and_digits(root)[:_NAME]) and entry.is_dir():
+            if _letters_and_digits(entry.name).startswith(begins) and entry.is_dir():
                 with suppress(OSError):
                     yield from (one.path for one in os.scandir(entry.path) if one.name.endswith(".jsonl") and one.is_file())
 
 
 def _letters_and_digits(path: str) -> str:
-    """The letters and digits of a path. Clients replace all other characters in the names of directories."""
-    return "".join(character for character in path if character.isascii() and character.isalnum())
+    """The letters and digits of a path, in lower case. Clients replace all other characters in the names of directories."""
+    return "".join(character for character in path if character.isascii() and character.isalnum()).lower()
 
 
 def _ran_in_project(path: str, root: str) -> bool:
@@ -132,7 +136,7 @@ def _ran_in_project(path: str, root: str) -> bool:
         return False
     named = [transcripts.text_or_empty((line.value or {}).get("cwd")) for line in transcripts.parse_lines_containing(data, b'"cwd"')]
     first = next((place for place in reversed(named) if os.path.isabs(place)), "")
-    return first != "" and _is_in_repository_of(os.path.realpath(first), root)
+    return first != "" and _is_in_repository_of(locations.real_path(first), root)
 
 
 def _is_in_repository_of(place: str, root: str) -> bool:

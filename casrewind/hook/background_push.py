@@ -40,10 +40,10 @@ def is_wanted(setting: str, trigger: str) -> bool:
 def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None, record: int) -> None:
     """As start_push, for a hook, if store, configuration and credentials are the user's own. Else a note says why not, which
     `status` shows. Raises nothing."""
-    inside = os.path.realpath(root)
+    inside = locations.real_path(root)
     named = (os.path.expanduser(os.environ.get(name, "")) for name in _FILES)
     for place in (remotes, environment.configuration_path(), *filter(None, named)):
-        if locations.is_in(os.path.realpath(place), inside):
+        if locations.is_in(locations.real_path(place), inside):
             directory = push_notes.remote_directory(remotes)
             problem = f"hooks do not push: {printable(place)} lies in the project, which could have brought it; casrewind push pushes"
             with suppress(OSError):

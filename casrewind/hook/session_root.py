@@ -22,11 +22,12 @@ def find_directory(client: Client, event: Event) -> str:
     is_prompt = event.trigger == "prompt" or event.command is not None
     if event.root and (is_start or is_prompt):  # the client names the project of its start, and may be back in a worktree of it
         place = _find_worktree(event.root, event.cwd, settings) if event.cwd else ""
-        return place if place and client.works_in(event.transcript, place) else named
+        is_there = place and any(client.works_in(event.transcript, each) for each in (place, _as_written(event.cwd, place)))
+        return place if is_there else named
     known = "" if is_start else _last_root(event, settings)
     if not known or not is_prompt:
         return known or named
-    if not locations.is_in(os.path.realpath(named), known):
+    if not locations.is_in(locations.real_path(named), known):
         return named
     return _find_worktree(known, named, settings) or known  # the agent may have gone to any other directory of it
 
@@ -41,13 +42,22 @@ def _find_worktree(project: str, directory: str, settings: Settings) -> str:
     return inner.path if is_other else ""
 
 
+def _as_written(directory: str, place: str) -> str:
+    """The directory `place`, in which `directory` lies, in the spelling of the latter: a client may name its files after that."""
+    below = os.path.relpath(locations.real_path(directory), place)
+    return os.path.normpath(os.path.join(directory, *([] if below == "." else [".."] * len(below.split("/")))))
+
+
 def _last_root(event: Event, settings: Settings) -> str:
     """The root that the session's last event was recorded in; "" without one, or if that directory is gone."""
     if not event.session:
         return ""
     stores = [registry.store_directory(settings.data, name) for name in registry.store_names(settings.data)]
     known = agent_sessions.find_newest(stores, event.agent, event.session)
+    if known is None:
+        return ""
     try:
-        return known.root if known is not None and find_root(known.root, settings).path == known.root else ""
+        root = find_root(known.root, settings).path
+        return root if root == locations.real_path(known.root) else ""
     except (errors.CasrewindError, OSError):
         return ""  # it was a worktree that is removed

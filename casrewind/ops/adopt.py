@@ -263,8 +263,12 @@ def _inspect_if_former_root(path: str, root: Root, tree: Worktree, *, is_namesak
         if newest is None or newest.worktree == root.key:
             return newest and _FormerRoot(path, root.path, newest.id, is_alike=False, is_sure=False)
         old = os.fsdecode(newest.root)
+        if roots.is_other_spelling(old, root.path):
+            return _FormerRoot(path, old, newest.id, is_alike=True, is_sure=True)
         same_size, same_time = _compare_sample(store, newest, tree)
-        is_sure = same_time and not roots.why_maybe_unmounted(old, newest.created_ns, store=path, removes=False)
+        # a directory that is mounted at two places is in use at both
+        is_gone = not roots.is_still_there(old) or os.path.realpath(old) != old
+        is_sure = is_gone and same_time and not roots.why_maybe_unmounted(old, newest.created_ns, store=path, removes=False)
         found = _FormerRoot(path, old, newest.id, same_size, is_sure)
         return found if same_size or os.path.basename(old) == os.path.basename(root.path) else None
 

@@ -380,12 +380,12 @@ def _may_be_transcript(path: str, homes: tuple[str, ...]) -> bool:
     """True if a path may belong to a transcript. The file need not exist."""
     if not path.endswith(".jsonl") or len(path) > _LONGEST:
         return False
-    real = os.path.realpath(path)
+    real = locations.real_path(path)
     return real.endswith(".jsonl") and _is_below(real, homes)
 
 
 def _is_below(real: str, homes: tuple[str, ...]) -> bool:
-    return any(locations.is_below(real, os.path.realpath(home)) for home in homes if home)
+    return any(locations.is_below(real, locations.real_path(home)) for home in homes if home)
 
 
 def _count_bytes_of_complete_lines(path: str, offset: int) -> tuple[int, str]:

@@ -220,7 +220,7 @@ def _open_state_place(context: Context, links: Sequence[bytes]) -> Iterator[_Sta
     directory = scratch.make_scratch("bisect")
     place = _StatePlace(context, directory, links)
     try:
-        if locations.is_in(os.path.realpath(directory), os.path.realpath(context.root.path)):
+        if locations.is_in(locations.real_path(directory), context.root.path):
             raise errors.UnsafePath(f"refused: {printable(directory)} lies in the project", "set TMPDIR to a directory outside of it")
         yield place
     finally:

@@ -12,7 +12,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 
-from .. import errors, fsio, locks
+from .. import errors, fsio, locations, locks
 from .._typing import NamedTuple
 from ..gitignore.rule_writing import rule_for_path, rule_for_pattern
 from ..gitignore.rules import (
@@ -199,7 +199,7 @@ def _refuse_what_no_rule_can_include(tree: Worktree, word: Word) -> None:
     for above in paths.parents(word.text):
         status = tree.status_of(above)
         if status is not None and stat.S_ISLNK(status.st_mode):
-            where = os.path.relpath(os.path.realpath(os.path.join(os.fsencode(tree.root), above)), os.fsencode(tree.root))
+            where = os.fsencode(os.path.relpath(locations.real_path(os.path.join(tree.root, os.fsdecode(above))), tree.root))
             behind = paths.join(where, word.text[len(above) + 1 :])
             raise errors.UnsafePath(
                 f"{printable(above)} is a link: a save captures the link, and not what is behind it",

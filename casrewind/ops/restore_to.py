@@ -179,7 +179,7 @@ def _refuse_unusable_directories(context: Context, directories: Sequence[str]) -
 
 def _refuse_overlaps(directories: Sequence[str]) -> None:
     """Raise UsageError if one of the directories is another, or lies in it."""
-    real = [os.path.realpath(directory) for directory in directories]
+    real = [locations.real_path(directory) for directory in directories]
     for number, one in enumerate(real):
         for other in real[:number]:
             if _is_in(one, other) or _is_in(other, one):
@@ -200,7 +200,7 @@ def _refuse_directory(context: Context, directory: str) -> None:
     """Raise UnsafePath for a directory of version control or of the store, or behind a link inside the project. The
     project's author chose where such a link leads."""
     shown = printable(directory)
-    real = os.path.realpath(directory)
+    real = locations.real_path(directory)
     kept = [path for path in (context.root.git_dir, context.root.common_dir) if path is not None]
     if any(map(paths.is_protected, os.fsencode(real).split(b"/"))) or any(_is_in(real, path) for path in kept):
         raise errors.UnsafePath(f"refused: {shown} lies in a directory of version control", "give --to another directory")
@@ -217,4 +217,4 @@ def _refuse_directory(context: Context, directory: str) -> None:
 
 
 def _is_in(path: str, directory: str) -> bool:
-    return locations.is_in(os.path.realpath(path), os.path.realpath(directory))
+    return locations.is_in(locations.real_path(path), locations.real_path(directory))

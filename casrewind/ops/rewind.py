@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from .. import errors
+from .. import errors, locations
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
 from ..agents.carried_lines import carried
@@ -211,7 +211,7 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
 def _fork_elsewhere(context: Context, conversation: Conversation, cut: bytes, point: Checkpoint, directory: str) -> Chat:
     """A fork for another directory than the project's root."""
     client, session, homes = conversation.client, conversation.client.new_session_id(), context.homes
-    root = os.path.realpath(directory)
+    root = locations.real_path(directory)
     data = client.make_fork(conversation.data, cut, session, original=conversation.path, root=root)
     data = client.fork_for_other_root(data, (context.root.path, os.fsdecode(point.root)), root)
     there = client.path_for_project(conversation.path, conversation.session, root, homes.home, homes.environ)

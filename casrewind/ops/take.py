@@ -74,13 +74,13 @@ def open_made_directory(context: Context, directory: str, name: str = "", base: 
     name = printable(name or directory)
     if not os.path.isdir(directory):
         raise errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
-    if base is not None and locations.is_in(context.root.path, os.path.realpath(directory)):
+    if base is not None and locations.is_in(context.root.path, locations.real_path(directory)):
         raise errors.UnsafePath(f"refused: {name} is the project, or has it in it", "take brings changes of another directory here")
     is_whole = True
     if base is None:
         base, is_whole = _base_checkpoint_of(context, directory, name)
     _refuse_other_worktree(context, base, directory, name)
-    with Worktree(os.path.realpath(directory)) as tree:
+    with Worktree(locations.real_path(directory)) as tree:
         root = context.root._replace(path=tree.root, key=roots.key_of(tree.root))
         there = context._replace(tree=tree, root=root, policy=context.policy._replace(faults=(), last_tree=lambda: base.tree))
         yield MadeDirectory(there, base, name, is_whole)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locations
 from .._typing import NamedTuple
 from ..extras import refuse_without_libraries
 from ..messages import printable
@@ -156,7 +156,7 @@ def _open_new_project(directory: str, settings: Settings, *, is_begun: bool) -> 
             fsio.make_directories_by_umask(directory)
         except OSError as error:
             raise errors.WorkspaceError(f"cannot make {printable(directory)}: {error.strerror}") from error
-    root = roots.root_at(os.path.realpath(directory))
+    root = roots.root_at(locations.real_path(directory))
     try:
         roots.refuse_system_directories(root.path, settings.home)
         with Store(store_path(root, settings), create=True, deadline=settings.deadline) as store:

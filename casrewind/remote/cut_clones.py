@@ -8,7 +8,7 @@ import os
 import stat
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import errors, fsio, locations
 from .._typing import NamedTuple
 from ..messages import store_errors
 from ..model import manifest
@@ -35,7 +35,7 @@ def find_begun(directory: str, settings: Settings) -> Begun | None:
     if not os.path.isdir(directory):
         return None
     try:
-        remotes = os.path.join(store_path(roots.root_at(os.path.realpath(directory)), settings), "remotes")
+        remotes = os.path.join(store_path(roots.root_at(locations.real_path(directory)), settings), "remotes")
         place = push_notes.remote_directory(remotes)
         return Begun(identity_of(place), fsio.read_file(os.path.join(place, _MARK), 200).decode("ascii", "replace")) if place else None
     except (OSError, errors.CasrewindError):

@@ -53,7 +53,7 @@ def listed_place(root: Root) -> str:
     if root.git_dir is None or os.path.basename(os.path.dirname(root.git_dir)) != _LIST:
         return ""
     pointer = read_path_after_prefix(os.path.join(root.git_dir, _POINTER), b"")
-    return "" if pointer is None else os.path.realpath(os.path.dirname(os.path.join(root.git_dir, pointer)))
+    return "" if pointer is None else locations.real_path(os.path.dirname(os.path.join(root.git_dir, pointer)))
 
 
 def _worktree_of_entry(outer: Root, entry: str) -> LinkedWorktree | None:
@@ -65,13 +65,13 @@ def _worktree_of_entry(outer: Root, entry: str) -> LinkedWorktree | None:
     if not os.path.lexists(target):
         return None  # removed and not pruned: a repository may have hundreds of these
     above, name = os.path.split(target)
-    place = os.path.realpath(above)
+    place = locations.real_path(above)
     if name != _GIT or not locations.is_below(place, outer.path):
         return None
     inner = root_at(place)
     if inner.git_dir is None or inner.common_dir is None or inner.git_dir == inner.common_dir:
         return None
-    if inner.git_dir != os.path.realpath(entry) or inner.common_dir != os.path.realpath(outer.common_dir or ""):
+    if inner.git_dir != locations.real_path(entry) or inner.common_dir != locations.real_path(outer.common_dir or ""):
         return None
     try:
         status = os.lstat(place)

@@ -8,7 +8,7 @@ pointers in them.
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import errors, fsio, locations
@@ -18,9 +18,9 @@ from ..model import digest as digests
 from ..model import paths
 
 _SYSTEM_NAMES = (
-    "/ /Applications /Library /System /Users /Volumes /bin /boot /dev /etc /home /lib /lib32 /lib64 /media /mnt "
-    "/opt /private /private/etc /private/tmp /private/var /proc /root /run /sbin /snap /srv /sys /tmp /usr "
-    "/usr/bin /usr/lib /usr/local /usr/share /usr/src /var /var/lib /var/tmp"
+    "/ /Applications /Library /System /System/Volumes /System/Volumes/Data /Users /Volumes /bin /boot /dev /etc /home /lib "
+    "/lib32 /lib64 /media /mnt /opt /opt/homebrew /private /private/etc /private/tmp /private/var /proc /root /run /sbin /snap "
+    "/srv /sys /tmp /usr /usr/bin /usr/lib /usr/local /usr/share /usr/src /var /var/lib /var/tmp"
 )
 _SYSTEM = frozenset(_SYSTEM_NAMES.split())
 _ORDINARY_INSIDE = "/dev/shm/"  # noqa: S108 - a tmpfs in which people build
@@ -57,6 +57,11 @@ def store_name_of(owner: str) -> str:
 def readable_part_of_store_name(owner: str) -> str:
     """The readable part of a store's name: equal for all roots with the same last component."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(owner))[:40] or "root"
+
+
+def is_other_spelling(path: str, root: str) -> bool:
+    """True if a path is that of the directory `root`, a real path, in another spelling. No link leads there."""
+    return path != root and os.path.realpath(path) == path and locations.real_path(path) == root
 
 
 def is_still_there(root: str, *, unlike: str = "") -> bool:
@@ -113,30 +118,34 @@ def former_paths(given: str) -> tuple[str, ...]:
     """The real paths that a root may have had, for the path `given` by the user: with the links above it resolved, and
     as written. A link at the path itself is not resolved: users leave links to moved projects."""
     written = os.path.abspath(given)
-    followed = os.path.join(os.path.realpath(os.path.dirname(written)), os.path.basename(written))
-    return (followed,) if followed == written else (followed, written)
+    above, name = os.path.split(written)
+    # as spelled by the directories above, and by the user: a version that kept the latter may have made the store
+    found = (os.path.join(place, name) for place in (locations.real_path(above), os.path.realpath(above)))
+    return tuple(dict.fromkeys((*found, written)))
 
 
 def paths_below_root(root: str, given: Sequence[str], start: str) -> tuple[bytes, ...]:
     """Convert paths relative to `start` to paths below a root (b"" is the root). Raises UnsafePath for a path outside
     it."""
-    top = os.fsencode(root)
+    top, here = os.fsencode(root), locations.real_path(start)
     found = []
     for item in given:
-        place = os.path.join(os.path.realpath(start), item)
+        full = os.path.normpath(os.path.join(here, item))
         # the parent may be a link into the root; the last component is never followed
-        full = os.fsencode(os.path.normpath(place))
-        if full == top:
-            found.append(b"")
-            continue
-        real = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
-        for candidate in (full, real):
-            if candidate.startswith(top.rstrip(b"/") + b"/"):
-                found.append(paths.check_path(candidate[len(top.rstrip(b"/")) + 1 :]))
-                break
-        else:
+        candidate = next((os.fsencode(place) for place in _spellings_of(full) if locations.is_in(place, root)), None)
+        if candidate is None:
             raise errors.UnsafePath(f"{printable(item)} lies outside the root {printable(root)}")
+        below = candidate[len(top.rstrip(b"/")) + 1 :]
+        found.append(paths.check_path(below) if below else b"")
     return tuple(found)
+
+
+def _spellings_of(path: str) -> Iterator[str]:
+    """A path as it is; with its directory resolved and spelled; and with its own name spelled, too, unless it is a link."""
+    yield path
+    yield os.path.join(locations.real_path(os.path.dirname(path)), os.path.basename(path))
+    if not os.path.islink(path):
+        yield locations.real_path(path)
 
 
 def key_of(path: str) -> bytes:
@@ -149,14 +158,14 @@ def find_root(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
     `start` itself. A `.git` in or above the home directory is ignored. Raises WorkspaceNotFound if `start` is not a
     directory."""
     try:
-        real = os.path.realpath(start, strict=True)
+        real = locations.real_path(start, strict=True)
         status = os.stat(real)
     except OSError as error:
         what = f"{printable(start)} cannot be entered: {error.strerror}"
         raise errors.WorkspaceNotFound(what, "give a directory with -C DIR") from error
     if not stat.S_ISDIR(status.st_mode):
         raise errors.WorkspaceNotFound(f"{printable(start)} is not a directory", "give one with -C DIR")
-    home = os.path.realpath(home)
+    home = _real_home(home)
     place, device = real, status.st_dev
     while True:
         candidate = root_at(place)
@@ -169,9 +178,14 @@ def find_root(start: str, home: str, is_known: Callable[[Root], bool]) -> Root:
         place = parent
 
 
+@cache
+def _real_home(home: str) -> str:
+    return locations.real_path(home)
+
+
 def refuse_system_directories(root: str, home: str) -> None:
     """Raise RootRefused for the home directory, its parents, / and system directories."""
-    home = os.path.realpath(home)
+    home = _real_home(home)
     why = None
     if root == home:
         why = "it is your home directory"
@@ -179,6 +193,8 @@ def refuse_system_directories(root: str, home: str) -> None:
         why = "your home directory lies in it"
     elif root in _SYSTEM or ((root + "/").startswith(_NEVER_INSIDE) and not root.startswith(_ORDINARY_INSIDE)):
         why = "it is a system directory"
+    elif sys.platform == "darwin" and root == os.path.join(home, "Library"):
+        why = "it holds the files of your applications"
     if why is not None:
         raise errors.RootRefused(
             f"{printable(root)} is not a project: {why}", "start in a project's directory, or use --force to allow it"
@@ -186,7 +202,7 @@ def refuse_system_directories(root: str, home: str) -> None:
 
 
 def root_at(path: str) -> Root:
-    """The root at `path`, with or without a marker."""
+    """The root at `path` (of locations.real_path), with or without a marker."""
     git_dir, common = _find_git_directories(path)
     owner = path
     if git_dir is not None and common is not None and common != git_dir and os.path.basename(common) == ".git":
@@ -203,21 +219,21 @@ def _find_git_directories(path: str) -> tuple[str | None, str | None]:
         return None, None
     if stat.S_ISDIR(mode):
         return entry, entry
-    target = os.path.realpath(entry) if stat.S_ISLNK(mode) else entry  # git follows a link, to a directory or a pointer
+    target = locations.real_path(entry) if stat.S_ISLNK(mode) else entry  # git follows a link, to a directory or a pointer
     if stat.S_ISLNK(mode) and os.path.isdir(target):
         git_dir = target
     else:
         pointer = read_path_after_prefix(target, b"gitdir:")
         if pointer is None:
             return entry, entry  # an unreadable pointer still marks a root
-        git_dir = os.path.realpath(os.path.join(path, pointer))
+        git_dir = locations.real_path(os.path.join(path, pointer))
     common = read_path_after_prefix(os.path.join(git_dir, "commondir"), b"")
     back = read_path_after_prefix(os.path.join(git_dir, "gitdir"), b"")
     if common is None:
         return git_dir, git_dir  # a submodule: a separate repository
     if back is None or _resolve_parent(os.path.join(git_dir, back)) != entry:
         return git_dir, git_dir  # a copied pointer: it names a worktree elsewhere
-    shared = os.path.realpath(os.path.join(git_dir, common))
+    shared = locations.real_path(os.path.join(git_dir, common))
     return git_dir, shared if _lists_worktree(shared, git_dir) else git_dir
 
 
@@ -231,7 +247,7 @@ def _lists_worktree(common: str, git_dir: str) -> bool:
 def _resolve_parent(path: str) -> str:
     """A path with the links above it resolved. The path itself may be a link: the pointer of a worktree."""
     above, name = os.path.split(os.path.normpath(path))
-    return os.path.join(os.path.realpath(above), name)
+    return os.path.join(locations.real_path(above), name)
 
 
 def read_path_after_prefix(path: str, prefix: bytes) -> str | None:

@@ -10,6 +10,7 @@ from casrewind.agents.client import dashed_project_name
 from casrewind.worktree import root as roots
 from support import forked_command
 from support.command_in_process import InProcess
+from support.folding_filesystem import mounted
 from support.git_repository import add_worktree, git, make_repository
 from support.trees import plant
 
@@ -94,6 +95,53 @@ def test_a_turn_that_enters_a_nested_repository_ends_where_it_began(casrewind, r
     session.turn((nested, nested, root), {"later.py": b"x\n"})  # the client is still there
     assert len(turns(casrewind)) == 2
     assert stores(home) == [root.name]
+
+
+@pytest.fixture(scope="module")
+def folding(tmp_path_factory):
+    with mounted(tmp_path_factory.mktemp("fold")) as (point, _):
+        yield point
+
+
+@pytest.mark.parametrize("agent", RECORDED)
+@pytest.mark.parametrize("names", [False, True], ids=["cwd", "variable"])
+def test_hooks_that_report_either_spelling_of_a_path_are_of_one_project(folding, home, agent, names):
+    """The turn begins in one spelling and ends in the other, and the next one the other way round."""
+    above = folding / f"{agent}-{names}"
+    listed, other = above / "Work" / "Proj", above / "work" / "PROJ"
+    plant(listed, {"app.py": b"one\n", "Src/x": b"1"})
+    casrewind = InProcess(listed, home)
+    casrewind("save", code=0)
+    session, inner = Session(agent, casrewind), Path("Src")
+    for number, (one, two) in enumerate([(listed, other), (other, listed)], start=1):
+        session.project = one if names else None
+        session.event(START, one)
+        session.event(PROMPT, one, workspace_root=str(one))
+        plant(listed, {f"made {number}.py": b"made\n"})
+        session.project = two if names else None
+        session.event(TOOL, two / inner, workspace_root=str(two))
+        session.event(END, two / inner, workspace_root=str(two))
+        assert turns(casrewind) == turns(InProcess(other, home)) == ONE * number, casrewind("list").out
+    assert stores(home) == ["Proj"]
+
+
+@pytest.mark.parametrize("start", ["Proj", "PROJ"])
+def test_a_session_that_goes_into_a_worktree_is_of_it_in_either_spelling(folding, home, start):
+    """The client names its files after the path with which it was started."""
+    above = folding / f"with worktree {start == 'Proj'}"
+    listed, root = above / "Proj", above / start
+    listed.mkdir(parents=True)
+    make_repository(listed)
+    inner = add_worktree(root)
+    InProcess(inner, home)("save", code=0)  # the first checkpoint is the work of a process that no hook waits for
+    session = Session("claude", InProcess(listed, home), project=root)
+    transcripts = home / ".claude" / "projects" / dashed_project_name(str(inner))
+    plant(transcripts, {f"{session.id}.jsonl": b""})
+    plant(inner, {"new": b"x"})
+    session.event(PROMPT, inner, transcript_path=str(transcripts / f"{session.id}.jsonl"))
+    found = InProcess(listed / ".claude/worktrees/w1", home).json("list")["checkpoints"]
+    assert [point["trigger"] for point in found] == ["prompt", "manual"]
+    assert stores(home) == ["Proj"]
 
 
 @pytest.mark.parametrize("agent", RECORDED)

@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -305,7 +306,7 @@ def test_a_git_that_is_a_fifo_hangs_nobody(tmp_path, home):
 
 
 @pytest.mark.parametrize(
-    "place", ["/", "/etc", "/usr", "/home", "/tmp", "/var", "/proc/1", "/sys/kernel", "/root", "/opt"]
+    "place", ["/", "/etc", "/usr", "/home", "/tmp", "/var", "/proc/1", "/sys/kernel", "/root", "/opt", "/System/Volumes/Data", "/opt/homebrew"]
 )
 def test_system_directories_are_refused(place):
     with pytest.raises(errors.RootRefused, match="--force"):
@@ -320,6 +321,15 @@ def test_home_and_everything_above_it_are_refused_and_what_is_in_it_is_not(tmp_p
             roots.refuse_system_directories(str(place), str(home))
     roots.refuse_system_directories(str(home / "project"), str(home))
     roots.refuse_system_directories(str(tmp_path / "a/bb"), str(home))
+
+
+def test_on_macos_the_library_of_the_home_directory_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    cloud = tmp_path / "Library" / "Mobile Documents" / "project"
+    cloud.mkdir(parents=True)
+    with pytest.raises(errors.RootRefused, match="your applications"):
+        roots.refuse_system_directories(str(tmp_path / "Library"), str(tmp_path))
+    roots.refuse_system_directories(str(cloud), str(tmp_path))
 
 
 def test_store_names_are_readable_and_tell_roots_apart():

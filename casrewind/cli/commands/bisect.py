@@ -4,7 +4,7 @@ import os
 import sys
 from functools import partial
 
-from ... import errors
+from ... import errors, locations
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, printable
 from ...ops import bisect as bisects
@@ -39,7 +39,7 @@ def bisect(context: "Context", options: "ParsedOptions", done: Done) -> int:
     good, bad = (None if word is None else lookup.checkpoint(context, word) for word in (options.good, options.bad))
     links = roots.paths_below_root(context.root.path, options.links, options.directory)
     teller = _Teller(context, done, is_bad_now=bad is None, is_quiet=options.quiet)
-    below = os.path.relpath(os.path.realpath(options.directory), context.root.path)
+    below = os.path.relpath(locations.real_path(options.directory), context.root.path)
     run = partial(_run_in_directory, arguments, below, teller, is_output_apart=options.json)
     found = bisects.bisect(context, good, bad, links, run, teller.tell_next_run)
     done()

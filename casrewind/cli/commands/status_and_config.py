@@ -4,7 +4,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from ... import agents, config, environment, errors
+from ... import agents, config, environment, errors, locations
 from ..._typing import TYPE_CHECKING
 from ...agents import hook_checks
 from ...config import Setting
@@ -133,7 +133,7 @@ def _print_worktrees(context: "Context") -> None:
     for each in gone[:_GONE]:
         assert each.newest is not None
         print_line(f"  {head:<11}  gone, saved {age_in_words(each.newest.created_ns)}: {_path_from(context, each)}")
-        here = os.path.realpath(os.getcwd()) == context.root.path
+        here = locations.real_path(os.getcwd()) == context.root.path
         target = os.path.relpath(each.place, context.root.path) if here else each.place
         print_line(f"  {'':<11}  casrewind restore {each.newest.id} --to {shell_quoted(target)}")
         head = ""

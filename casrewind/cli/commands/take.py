@@ -2,6 +2,7 @@
 
 import os
 
+from ... import locations
 from ..._typing import TYPE_CHECKING
 from ...ops import lookup
 from ...ops import take as takes
@@ -46,5 +47,5 @@ def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.Ma
         return ()
     from ...ops import pathspecs
 
-    here = os.path.relpath(os.path.realpath(options.directory), context.root.path)
+    here = os.path.relpath(locations.real_path(options.directory), context.root.path)
     return pathspecs.resolve_words(made.context, [made.base], words, os.path.join(made.context.root.path, here))
