@@ -28,11 +28,15 @@ def data_directory() -> str:
     """The directory of all stores, regardless of the configuration."""
     if found := os.environ.get("CASREWIND_HOME"):
         return os.path.abspath(found)
-    if sys.platform == "darwin":
-        return os.path.join(home_directory(), "Library", "Application Support", "casrewind")
-    given = os.environ.get("XDG_DATA_HOME")
-    base = given if given and os.path.isabs(given) else os.path.join(home_directory(), ".local", "share")
-    return os.path.abspath(os.path.join(base, "casrewind"))
+    return os.path.abspath(os.path.join(_base_directory("XDG_DATA_HOME", ".local/share"), "casrewind"))
+
+
+def _base_directory(variable: str, usual: str) -> str:
+    """The directory in which programs keep files of a kind: that of an XDG variable, on macOS too, else the system's usual one."""
+    given = os.environ.get(variable)
+    if given and os.path.isabs(given):
+        return given
+    return os.path.join(home_directory(), "Library/Application Support" if sys.platform == "darwin" else usual)
 
 
 def configuration(*, by_itself: bool = False) -> "config.Config":
@@ -68,12 +72,7 @@ def variables_without_effect() -> list[str]:
 
 def configuration_path() -> str:
     """The path of the user's configuration file, which need not exist."""
-    given = os.environ.get("XDG_CONFIG_HOME")
-    if sys.platform == "darwin":
-        directory = os.path.join(home_directory(), "Library", "Application Support")
-    else:
-        directory = given if given and os.path.isabs(given) else os.path.join(home_directory(), ".config")
-    return os.path.join(directory, "casrewind", "config.toml")
+    return os.path.join(_base_directory("XDG_CONFIG_HOME", ".config"), "casrewind", "config.toml")
 
 
 def _read_config_file() -> tuple[str, str]:

@@ -18,7 +18,7 @@ CONFIGURATION = "~/.config/casrewind/config.toml, on macOS ~/Library/Application
 VARIABLES = {
     "CASREWIND_HOME": "the directory under which stores are kept",
     "NO_COLOR": "no colours, if set to anything",
-    "XDG_DATA_HOME, XDG_CONFIG_HOME": "where stores and the configuration file are, but on macOS",
+    "XDG_DATA_HOME, XDG_CONFIG_HOME": "where stores and the configuration file are",
 }
 
 

@@ -5,19 +5,28 @@ names itself or a huge file must not stop or delay a save. So nothing here raise
 malformed line, where git itself would stop. All files together have a cost limit: files beyond it are refused and
 reported, and earlier settings remain.
 
-The last value wins. Order: system file, the user's two files, repository, worktree. An include is read at its position.
-Not supported: settings in the environment or on a command line, includes by branch or remote, and `%(prefix)` paths. `find_doubts`
-names such an include, if it sets something for the ignore rules.
+The last value wins. Order: system file (on macOS, that of each git), the user's two files, repository, worktree. An include is
+read at its position. Not supported: settings in the environment or on a command line, includes by branch or remote, and
+`%(prefix)` paths. `find_doubts` names such an include, if it sets something for the ignore rules.
 """
 
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 
-from .. import fsio
+from .. import fsio, locations
 from .._typing import NamedTuple
 
-_SYSTEM_FILE = "/etc/gitconfig"
+_SYSTEM_FILES = ("/etc/gitconfig",)
+_SYSTEM_FILES_OF_MACOS = (
+    "/Library/Developer/CommandLineTools/usr/share/git-core/gitconfig",
+    "/Applications/Xcode.app/Contents/Developer/usr/share/git-core/gitconfig",
+    *_SYSTEM_FILES,
+    "/usr/local/etc/gitconfig",
+    "/opt/homebrew/etc/gitconfig",
+)
+"""Those of Apple's git, then those of Homebrew's on Intel and on Apple silicon. Nothing says which git a person runs: all count."""
 # git has no such limits. Real files are far smaller. Every save reads these files: at the limits that costs a second or
 # two.
 _LARGEST_FILE = 1 << 20
@@ -84,10 +93,16 @@ def _directory_of_user(environ: Mapping[str, str]) -> str | None:
     return os.path.join(base, "git") if base else None if home is None else os.path.join(home, ".config", "git")
 
 
+def _system_files() -> tuple[str, ...]:
+    return _SYSTEM_FILES_OF_MACOS if sys.platform == "darwin" else _SYSTEM_FILES
+
+
 def _read_all_files(reader: "_ConfigReader", git_dir: str | None, common_dir: str | None, environ: Mapping[str, str]) -> None:
     own = _directory_of_user(environ)
     if not _parse_boolean(environ.get("GIT_CONFIG_NOSYSTEM", "").encode("utf-8", "surrogateescape")):
-        reader.read_with_includes(environ.get("GIT_CONFIG_SYSTEM", _SYSTEM_FILE))
+        named = environ.get("GIT_CONFIG_SYSTEM")
+        for path in _system_files() if named is None else (named,):
+            reader.read_with_includes(path)
     if "GIT_CONFIG_GLOBAL" in environ:
         reader.read_with_includes(environ["GIT_CONFIG_GLOBAL"])
     else:
@@ -249,11 +264,11 @@ class _ConfigReader:
         plain = ""
         if wanted == "~" or wanted.startswith("~/"):
             home = self._environ.get("HOME")
-            wanted = wanted if home is None else os.path.realpath(home) + wanted[1:]
+            wanted = wanted if home is None else locations.real_path(home) + wanted[1:]
         elif wanted.startswith("~"):
             wanted = self.expand(wanted, path) or wanted
         if wanted.startswith("./"):
-            plain = os.path.dirname(os.path.realpath(path)).rstrip("/") + "/"
+            plain = os.path.dirname(locations.real_path(path)).rstrip("/") + "/"
             wanted = wanted[2:]
         elif not wanted.startswith("/"):
             wanted = "**/" + wanted

@@ -1,9 +1,11 @@
 """Configuration: the user's file, variables, options, and the little that a project may say about itself."""
 
 import os
+import sys
 
 import pytest
 
+from casrewind import environment
 from support.scanner import settle
 from support.trees import plant
 from support.unchanged import unchanged
@@ -104,6 +106,19 @@ def test_variables_win_over_the_file(casrewind, home, root):
     found = casrewind("save", "--json", code=0, CASREWIND_MAX_FILE_SIZE="4KiB", CASREWIND_DEFAULT_EXCLUDES="no").json
     assert found["files"] == 2 and found["skipped"] == []
     assert casrewind("status", "--json", code=0, CASREWIND_MAX_SIZE="2GB").json["budget_bytes"] == 2 * 10**9
+
+
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_xdg_variables_count_on_each_system_if_they_are_absolute(monkeypatch, platform):
+    monkeypatch.setattr(sys, "platform", platform)
+    usual = {"linux": ("/h/.local/share", "/h/.config"), "darwin": ("/h/Library/Application Support",) * 2}[platform]
+    for data, config, expected in ((None, None, usual), ("/d", "/c", ("/d", "/c")), ("relative", "", usual)):
+        given = {"HOME": "/h", "XDG_DATA_HOME": data, "XDG_CONFIG_HOME": config}
+        monkeypatch.setattr(os, "environ", {name: value for name, value in given.items() if value is not None})
+        assert environment.data_directory() == f"{expected[0]}/casrewind"
+        assert environment.configuration_path() == f"{expected[1]}/casrewind/config.toml"
+    monkeypatch.setattr(os, "environ", {"HOME": "/h", "XDG_DATA_HOME": "/d", "CASREWIND_HOME": "/own"})
+    assert environment.data_directory() == "/own"
 
 
 def test_where_the_file_and_the_stores_are_follows_the_platforms_variables(casrewind, home, root, tmp_path):

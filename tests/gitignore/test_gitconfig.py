@@ -4,6 +4,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -359,3 +360,20 @@ def test_a_repository_behind_a_link_is_known_by_either_path(place):
     through = str(place.root / "link" / "project" / ".git")
     assert read_git_settings(through, through, place.environ).ignore_case is True
     assert place.ours().ignore_case is False
+
+
+def test_on_macos_the_files_of_apple_s_git_and_of_homebrew_s_count_and_homebrew_s_wins(place, monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    files = tuple(f"{place.root}{path}" for path in gitconfig._SYSTEM_FILES_OF_MACOS)
+    monkeypatch.setattr(gitconfig, "_SYSTEM_FILES_OF_MACOS", files)
+    del place.environ["GIT_CONFIG_NOSYSTEM"]
+    place.write("/Applications/Xcode.app/Contents/Developer/usr/share/git-core/gitconfig", b"[core]\nexcludesFile = /xcode\nignoreCase\n")
+    assert place.ours()[:2] == ("/xcode", True)
+    place.write("/etc/gitconfig", b"[core]\nexcludesFile = /etc/ignore\n")
+    assert place.ours()[:2] == ("/etc/ignore", True)
+    place.write("/opt/homebrew/etc/gitconfig", b"[core]\nexcludesFile = /brew\n")
+    assert place.ours()[:2] == ("/brew", True)
+    place.write("~/.gitconfig", b"[core]\nexcludesFile = /own\n")
+    assert place.ours()[:2] == ("/own", True)
+    place.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+    assert place.ours()[:2] == ("/own", False)
