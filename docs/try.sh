@@ -6,6 +6,10 @@ cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}
 if [ ! -x .venv/bin/casrewind ]; then
     "$python" -m venv .venv && .venv/bin/python -m pip install --quiet --disable-pip-version-check -e .
+    case $PWD in *' '*)  # pip's first line of the script cannot name an interpreter in such a place: the shell starts it
+        printf '%s\n' '#!/bin/sh' "'''exec' \"$PWD/.venv/bin/python\" \"\$0\" \"\$@\"" "' '''" | cat - .venv/bin/casrewind >.venv/bin/casrewind.new
+        chmod +x .venv/bin/casrewind.new && mv .venv/bin/casrewind.new .venv/bin/casrewind ;;
+    esac
 fi
 casrewind=$PWD/.venv/bin/casrewind
 

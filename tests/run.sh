@@ -7,6 +7,10 @@ python=${PYTHON:-python3}
 [ -x .venv/bin/python ] || "$python" -m venv .venv
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r tests/requirements.lock
 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+case $PWD in *' '*)  # pip's first line of the script cannot name an interpreter in such a place: the shell starts it
+    printf '%s\n' '#!/bin/sh' "'''exec' \"$PWD/.venv/bin/python\" \"\$0\" \"\$@\"" "' '''" | cat - .venv/bin/casrewind >.venv/bin/casrewind.new
+    chmod +x .venv/bin/casrewind.new && mv .venv/bin/casrewind.new .venv/bin/casrewind ;;
+esac
 # The commands under test and the programs beside them write no compiled modules, and would compile some of them at every start.
 .venv/bin/python -m compileall -q casrewind tests/support
 # A new clone: the assertions of all tests are rewritten here once. Else each worker does that, at the same time, which takes four times as long.

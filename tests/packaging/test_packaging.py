@@ -205,17 +205,6 @@ def test_pipx_installs_it_and_removes_it(built, tmp_path):
     assert not (tmp_path / "bin" / "casrewind").exists()
 
 
-@pytest.mark.parametrize("place", ["a directory with spaces", "long/" * 50], ids=["spaces", "long"])
-def test_pip_installs_a_command_that_starts_wherever_the_environment_is(built, tmp_path, place):
-    """The first line of a script names its interpreter. That ends at a space, and may have 255 bytes on Linux."""
-    place = tmp_path / place / "venv"
-    run(sys.executable, "-m", "venv", "--without-pip", place)
-    paths = [path for path in sys.path if path.endswith("site-packages")]
-    (place / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages/dependencies.pth").write_text("\n".join(paths) + "\n")
-    run(sys.executable, "-m", "pip", "--python", place / "bin/python", "install", "-q", "--no-deps", "--no-compile", "--ignore-installed", built[0])
-    works(place / "bin" / "casrewind", tmp_path)
-
-
 @pytest.mark.parametrize("version", PYTHONS)
 def test_the_wheel_runs_on_every_python_that_it_names(built, tmp_path, version):
     found = run(sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", version, check=False)
