@@ -18,8 +18,6 @@ from functools import cache, partial
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from ctypes import _SimpleCData
-    from typing import Any
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_NOCTTY", 0)
@@ -282,7 +280,7 @@ def _find_openat2() -> "Callable[..., int] | None":
     return None
 
 
-def find_system_call(number: int, *kinds: "type[_SimpleCData[Any]]") -> "Callable[..., int]":
+def find_system_call(number: int, *kinds: "type") -> "Callable[..., int]":
     """A system call of Linux for which the C library may have no function. `kinds`: the ctypes types of its arguments. It answers
     -1 where the kernel does not have it, and ctypes.get_errno() is ENOSYS then."""
     import ctypes
