@@ -37,7 +37,7 @@ _DATALESS = 0x40000000  # SF_DATALESS; the module stat has it from Python 3.13 o
 
 
 class NotOnDisk(OSError):
-    """A file or directory whose contents only a cloud has (iCloud and others): to open it would download it."""
+    """The contents of a file or directory are only in a cloud, such as iCloud. Opening it would download them."""
 
     def __init__(self, name: str | bytes) -> None:
         """`name`: what was to be opened."""
@@ -179,7 +179,7 @@ def is_on_disk(status: os.stat_result) -> bool:
 
 
 def refuse_unless_on_disk(name: str | bytes, directory: int | None = None) -> None:
-    """Raise NotOnDisk for a name in an open directory, or for a path, whose contents only a cloud has. Raises OSError."""
+    """Raise NotOnDisk if the contents of a path, or of a name in an open directory, are only in a cloud. Raises OSError."""
     if HAS_FILE_FLAGS and not is_on_disk(os.stat(name, dir_fd=directory, follow_symlinks=False)):
         raise NotOnDisk(name)
 

@@ -92,9 +92,9 @@ def _text(field: bytes) -> bytes:
 
 
 def process_info(pid: int) -> tuple[int, bytes, str]:
-    """(its parent's pid, its name, its start time as an opaque word) of a process. The start time is "" if it is another
-    user's, which only root may know. Raises ProcessLookupError if there is none, another OSError if that is unknown, as
-    in a sandbox."""
+    """Returns (pid of its parent, its name, its start time as an opaque word). The start time of another user's process is
+    "": only root may read it. Raises ProcessLookupError if the process has ended, another OSError if the system does not
+    say, as in a sandbox."""
     try:
         parent, name, seconds, microseconds = _BSD.unpack(_pid_info(pid, _BSD_INFO, _BSD.size))
     except PermissionError:

@@ -74,7 +74,7 @@ def real_path(path: str, *, strict: bool = False) -> str:
             status = os.lstat(place)
         except OSError:
             return os.path.join(spelled, *rest[number:])
-        # Nobody asks for other names beside a mount point: autofs would try to mount them
+        # No other spelling is tried beside a mount point: autofs would mount it
         if status.st_dev == above.st_dev and _has_other_spelling(spelled, name) and stat.S_ISDIR(status.st_mode):
             place = _as_listed(spelled, name, status)
         spelled, above = place, status

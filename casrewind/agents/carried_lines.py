@@ -34,7 +34,7 @@ class CarriedLines(NamedTuple):
     """{(type of a line, keys that lead to a field): what the field says instead, where the client refuses a line without it}. It
     allows nothing. With None the field does not travel."""
     whole: frozenset[str] = frozenset()
-    """Types of lines that hold only a setting, and whose name does not tell."""
+    """Types of lines that hold only a setting, although their name does not say so."""
     empty: Value | None = None
     """Members that such a line gets, so that it has its id and says nothing. None: such a line is like any other."""
     type_of: Callable[[Value], str] = lambda value: transcript.text_or_empty(value.get("type"))

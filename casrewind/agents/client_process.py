@@ -100,7 +100,7 @@ def _start_time_of(pid: int) -> str:
 
 
 def _look_up(pid: int) -> _Running:
-    """A process. Raises FileNotFoundError or ProcessLookupError if there is none, another OSError if that is unknown."""
+    """Look up a process. Raises FileNotFoundError or ProcessLookupError if it has ended, another OSError if the system does not say."""
     if sys.platform == "darwin":
         from .. import libsystem
 

@@ -1,7 +1,7 @@
 """The versions of the clients with which casrewind was tried, in one table. The page docs/internals/clients.md shows it.
 
-The danger prevented here: somebody trusts a version of a client that nobody tried. Under an old Node, as in a container, npm
-installs an old version without a word.
+The danger prevented here: a person trusts a version of a client that was never tried. With an old Node, for example in a
+container, npm silently installs an old version.
 """
 
 import re

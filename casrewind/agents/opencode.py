@@ -33,7 +33,7 @@ _SUFFIX = ".sessions"
 _COLUMNS = {"id": "id", "slug": "slug", "projectID": "project_id", "directory": "directory", "path": "path", "title": "title",
             "version": "version", "agent": "agent"}  # fmt: skip
 _UNCHOSEN = "compaction"
-"""An agent of OpenCode itself. Nobody can choose it, and it may use no tool."""
+"""The agent that OpenCode uses for compaction. A person cannot choose it, and it has no tools."""
 _SECONDS = 60.0
 """Time for the client's import."""
 _ANSWER_SECONDS = 10.0
