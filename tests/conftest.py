@@ -268,3 +268,13 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.section("figures")
         for line in sorted(lines):
             terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def mac():
+    """macOS's library, as Linux can answer for it."""
+    from support import fake_libsystem
+
+    with fake_libsystem.installed() as found:
+        yield found
+    assert not found.acls, "an ACL was not freed"

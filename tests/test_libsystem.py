@@ -22,13 +22,6 @@ NODE = bytes(16) + bytes.fromhex("8a330000") + bytes(28) + b"node".ljust(16, b"\
 
 
 @pytest.fixture
-def mac():
-    with fake_libsystem.installed() as found:
-        yield found
-    assert not found.acls, "an ACL was not freed"
-
-
-@pytest.fixture
 def sleeper():
     process = subprocess.Popen(["sleep", "600"])
     yield process

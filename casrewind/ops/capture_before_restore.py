@@ -30,9 +30,15 @@ from .restorable import NOTHING, ReadableTarget, readable_part_of_target
 
 _SHOWN = 10
 _ADVICE = "{}, or restore only other paths with -- PATH"
-_IN_CLOUD = "is not on this disk, but in a cloud"
 _REMEDY = ")"  # ends the description of an obstacle that names what removes it
 _FORGET = 1000  # after this many absent paths, drop those with no later path below them
+
+
+class Stranger(NamedTuple):
+    """What is at a path that cannot be captured, in words, and why an undo, a revert or a take leaves the path alone."""
+
+    what: str
+    why_left: str
 
 
 class CapturedState(NamedTuple):
@@ -57,16 +63,16 @@ def add_present_paths(
     tree: bytes,
     wanted: Iterable[bytes],
     respelled: dict[bytes, bytes],
-    strangers: dict[bytes, str] | None = None,
+    strangers: dict[bytes, Stranger] | None = None,
 ) -> bytes:
     """The manifest `tree` with the current state of the paths `wanted`, read afresh. `wanted` must be sorted, parents
     first. Those that are files under another spelling are added to `respelled`, {path: path on disk}, and are absent; plans.fold_plan
-    joins both. Paths that cannot be stored are added to `strangers`, {path: what it is}, or raise ContentInTheWay if that is
+    joins both. Paths that cannot be stored are added to `strangers`, or raise ContentInTheWay if that is
     None."""
     load = writer.load_tree
     finder = manifest.Finder(load, tree)
     changes: dict[bytes, Entry | None] = {}
-    obstacles: list[str] = []
+    found = {} if strangers is None else strangers
     absent: set[bytes] = set()
     looked = 0
     spelling = NameSpelling(context.tree)
@@ -75,14 +81,11 @@ def add_present_paths(
             if not respelled.keys().isdisjoint(paths.parents(path)) and context.tree.may_exist(path):
                 _note_if_respelled(spelling, path, respelled)
             continue
-        old, found = finder.find(path), list[str]()
-        entry = _capture_or_note_obstacle(context, writer, path, found)
-        if old is None and (entry is not None or found) and _note_if_respelled(spelling, path, respelled):
-            entry, found = None, []
-        if found and strangers is not None:
-            strangers[path] = found[0]
-        else:
-            obstacles += (item for item in found if item not in obstacles)
+        old, entry = finder.find(path), _capture_or_describe(context, writer, path)
+        if old is None and entry is not None and _note_if_respelled(spelling, path, respelled):
+            entry = None
+        if isinstance(entry, Stranger):
+            found[path], entry = entry, None
         if entry is None:
             absent.add(path)
             looked += 1
@@ -92,8 +95,8 @@ def add_present_paths(
             entry = entry._replace(digest=old.digest)
         if entry != old:
             changes[path] = entry
-    if obstacles:
-        raise obstacles_error(obstacles)
+    if found and strangers is None:
+        raise obstacles_error(list(dict.fromkeys(stranger.what for stranger in found.values())))
     return with_changed_paths(load, writer.put_tree, tree, changes) if changes else tree
 
 
@@ -118,29 +121,27 @@ def _with_parents(wanted: Iterable[bytes], finder: manifest.Finder) -> Iterator[
         yield path
 
 
-def _capture_or_note_obstacle(context: Context, writer: StoreWriter | DryRunWriter, path: bytes, obstacles: list[str]) -> Entry | None:
-    name = paths.lossy_text(path)
+def _capture_or_describe(context: Context, writer: StoreWriter | DryRunWriter, path: bytes) -> Entry | Stranger | None:
     try:
         point = context.tree.other_file_system_above(path)
         if point is not None:
-            obstacles.append(describe_mount(point))
-            return None
+            return _edited_since(describe_mount(point))
         captured = context.tree.capture(path, writer)
     except NotCapturable:
-        obstacles.append(f"{name} is a special file")
-        return None
+        return _edited_since(f"{paths.lossy_text(path)} is a special file")
     except fsio.NotOnDisk:
-        obstacles.append(describe_in_cloud(context.tree.place_in_cloud(path) or path))
-        return None
+        what = describe_in_cloud(context.tree.place_in_cloud(path) or path)
+        return Stranger(what, what)  # nobody knows whether it was edited
     except OSError as error:
         if is_process_limit(error):
             raise
-        obstacles.append(_describe_unreadable_path(context, path, error))
-        return None
-    if captured is None:
-        return None
+        return _edited_since(_describe_unreadable_path(context, path, error))
     # If a file kept changing, the last version read counts. If it has changed again at its turn, it is kept.
-    return captured.entry
+    return None if captured is None else captured.entry
+
+
+def _edited_since(what: str) -> Stranger:
+    return Stranger(what, f"edited since: {what}")
 
 
 def _describe_unreadable_path(context: Context, path: bytes, error: OSError) -> str:
@@ -168,12 +169,7 @@ def command_to_open(place: str, status: os.stat_result) -> str:
 def describe_in_cloud(place: bytes) -> str:
     """Describe a file or directory that is an obstacle because only a cloud has its contents."""
     shown = paths.lossy_text(place)
-    return f"{shown} {_IN_CLOUD} (brctl download {shell_quoted_path(shown)}, or Finder, brings it here{_REMEDY}"
-
-
-def why_stranger_stays(obstacle: str) -> str:
-    """Why an undo, a revert or a take leaves alone what this describes. Nobody knows whether what is in a cloud was edited."""
-    return obstacle if _IN_CLOUD in obstacle else f"edited since: {obstacle}"
+    return f"{shown} is not on this disk, but in a cloud (brctl download {shell_quoted_path(shown)}, or Finder, brings it here{_REMEDY}"
 
 
 def describe_mount(point: bytes) -> str:

@@ -19,7 +19,7 @@ from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.places_kept_by_restore import ProtectedPlaces
-from .capture_before_restore import CapturedState, add_present_paths
+from .capture_before_restore import CapturedState, Stranger, add_present_paths
 from .context import Context
 from .moved_files import MOVED
 from .preflight import SKIP_DAMAGED
@@ -73,7 +73,7 @@ class KeptEdits:
         known = {path for action in exact.actions for path in (action.path, action.source)} | {item.path for item in exact.kept}
         others = plans.sort_and_pack(reversed_action(path, steps) for path, steps in self._done.steps.items() if path not in known)
         others, protected = ProtectedPlaces(self._context.tree, self._context.policy.excluded).split_off_protected(others)
-        strangers, respelled = dict[bytes, str](), dict(now.respelled)
+        strangers, respelled = dict[bytes, Stranger](), dict(now.respelled)
         unread = (action.path for action in others if action.path not in now.scan.read)
         tree = add_present_paths(self._context, writer, now.tree, unread, respelled, strangers)
         now = now._replace(tree=tree, respelled=respelled)

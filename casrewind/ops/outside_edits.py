@@ -13,7 +13,7 @@ from ..model.manifest import same_for_restore
 from ..model.plan import Action, is_of_file
 from .context import Context
 from .newest_turns import read_turns_since
-from .provenance import Provenance
+from .provenance import Makers, Provenance
 
 
 def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:
@@ -29,20 +29,23 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
         if view is not None and view.turns:
             provenance = Provenance(context, view, 0 if target.more.machine else target.seq)
             for path, entry in present.items():
-                found = [edit.makers for edit in provenance.edits_of(path, entry) if edit.makers.is_person]
-                if any(not makers.turns for makers in found):
-                    proved.append(path)
-                elif found:
-                    possible.append(path)
+                may_be = False
+                for edit in provenance.edits_of(path, entry):
+                    if edit.makers == Makers(is_person=True):
+                        proved.append(path)
+                        break
+                    may_be |= edit.makers.is_person
+                else:
+                    if may_be:
+                        possible.append(path)
     except (errors.StoreDamaged, errors.ManifestRefused):
         return NO_EDITS
+    found = OutsideEdits(tuple(sorted(proved)), tuple(sorted(possible)))
     if not target.more.machine:
-        return OutsideEdits(tuple(sorted(proved)), tuple(sorted(possible)))
+        return found
     from .machine_merge import find_common_state
 
-    return OutsideEdits(
-        tuple(sorted(proved)), tuple(sorted(possible)), bool(proved) and find_common_state(context, target) is not None, is_of_machine=True
-    )
+    return found._replace(can_stay=bool(proved) and find_common_state(context, target) is not None, is_of_machine=True)
 
 
 def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Action]) -> bool:

@@ -1,6 +1,7 @@
 """The history of a path: the checkpoints in which it changed. Reads only the trees above the path, each once."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 
 from .. import errors
@@ -22,6 +23,7 @@ from .context import Context
 from .newest_turns import read_turns_since
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .save import all_skips
+from .turn_view import TurnView
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,16 +74,36 @@ def log_of_path(
     return Logged(path, rows, history.compare, history.damaged, not_searched)
 
 
+class EndsOfTurns:
+    """The checkpoints at which turns ended. After Esc, that is the safety checkpoint of the next restore."""
+
+    def __init__(self, context: Context) -> None:
+        """Reads nothing yet."""
+        self._context, self._found, self._from = context, frozenset[str | None](), -1
+
+    def since(self, point: Checkpoint) -> frozenset[str | None]:
+        """At least those after a checkpoint. The turns are read at most twice: those after it, and all. A damaged store has none."""
+        is_first = self._from < 0
+        if (is_first or point.seq < self._from) and self._context.store.has_agents(self._context.root.key):
+            with suppress(errors.StoreDamaged):
+                view = read_turns_since(self._context, point) if is_first else TurnView(self._context)
+                self._found = frozenset(turn.after for turn in view.turns)
+            self._from = point.seq if is_first else 0
+        return self._found
+
+
 class PathHistory:
     """The history of one path in a worktree, of which the newest changes are read first.
 
     `everything`: the checkpoints of the store that were read so far, newest first."""
 
     def __init__(
-        self, context: Context, path: bytes, *, safety: bool = False, search: "Search | None" = None, everything: Sequence[_Pair] = ()
-    ) -> None:
-        """See `log`. `everything`: all checkpoints, if the caller has read them. Reads nothing yet."""
-        self.path, self.everything = path, everything
+        self, context: Context, path: bytes, *, safety: bool = False, search: "Search | None" = None, everything: Sequence[_Pair] = (),
+        ends: EndsOfTurns | None = None,
+    ) -> None:  # fmt: skip
+        """See `log`. `everything`: all checkpoints, if the caller has read them. `ends`: what several histories share. Reads
+        nothing yet."""
+        self.path, self.everything, self._ends = path, everything, ends or EndsOfTurns(context)
         self._context, self._safety, self._is_read = context, safety, bool(everything)
         self._lookup = _PathLookup(context.store, path, search)
 
@@ -129,17 +151,8 @@ class PathHistory:
         safety = [] if self._safety else [point for point, _ in own if point.trigger == checkpoints.SAFETY]
         if not safety:
             return own
-        left_out = {point.id for point in safety} - self._ends_of_turns(safety[-1])
+        left_out = {point.id for point in safety} - self._ends.since(safety[-1])
         return [pair for pair in own if pair[0].id not in left_out]
-
-    def _ends_of_turns(self, since: Checkpoint) -> set[str | None]:
-        """The checkpoints after one that are the end of a turn. After Esc that is the safety checkpoint of the next restore."""
-        if not self._context.store.has_agents(self._context.root.key):
-            return set()
-        try:
-            return {turn.after for turn in read_turns_since(self._context, since).turns}
-        except errors.StoreDamaged:
-            return set()
 
     @property
     def is_read(self) -> bool:

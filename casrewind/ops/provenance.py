@@ -1,4 +1,4 @@
-"""Finds out who made what a file has: turns, a person, or nobody knows.
+"""Finds out who made the content of a file: turns or a person. For some of it nobody can tell.
 
 The danger prevented here: a person's lines go away under the name of an agent, unsaid; or a turn is named for lines that it
 never wrote. So nothing is guessed from times or names. The content of a file is traced back from the worktree, edit by edit,
@@ -25,8 +25,8 @@ from .turn_view import TurnView
 
 
 class Makers(NamedTuple):
-    """Who made something: the numbers of turns, newest first, and whether a person did. `perhaps`: of each part that several may
-    have made, who they are."""
+    """Who made something: the numbers of turns, newest first, and whether a person did. `perhaps`: the candidates for each part that
+    has more than one."""
 
     turns: tuple[int, ...] = ()
     is_person: bool = False
@@ -53,8 +53,8 @@ _BRING_BACK = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO], OPERATIONS[ABORT]})
 
 
 class Edit(NamedTuple):
-    """What happened to a path between two known states. `makers`: who did it. Of more than one nobody knows which of them did;
-    without any it was an operation, or it is unknown."""
+    """What happened to a path between two known states. `makers`: who did it. Several makers are candidates: one of them did. No
+    maker means an operation, or that it is unknown."""
 
     makers: Makers
     path: bytes
@@ -66,14 +66,16 @@ class Provenance:
     """Traces what files have. Nothing is read before it is asked for."""
 
     def __init__(self, context: Context, view: TurnView, since: int = 0, left_out: Collection[int] = ()) -> None:
-        """`since`: only edits after this record of the ledger count. `left_out`: the numbers of turns that nobody asks for."""
+        """`since`: only edits after this record of the ledger count. `left_out`: numbers of turns that no answer names."""
         self._context, self._view, self._left_out = context, view, frozenset(left_out)
         self._rows = view.rows(wanted=lambda row: view.is_after(row, since))
         self._steps: dict[bytes, list[tuple[Row, Change]]] = {}
         """The steps of each path in the rows that were read so far, newest first."""
+        self._finders: dict[str, Finder] = {}
+        """Of the checkpoints to which operations went back."""
 
     def edits_of(self, path: bytes, present: Entry | None) -> Iterator[Edit]:
-        """The edits that the present entry of a path has, newest first. Raises StoreDamaged."""
+        """The edits that the present entry of a path has, newest first. Raises StoreDamaged, ManifestRefused."""
         known, limit = self._newest(path), -1
         if not same_for_restore(known, present):
             yield Edit(self._makers_since_newest, path, known, present)
@@ -95,7 +97,7 @@ class Provenance:
         """Who made edits that the present entry of a path has."""
         try:
             return self._makers_among([edit.makers for edit in self.edits_of(path, present)])
-        except errors.StoreDamaged:
+        except (errors.StoreDamaged, errors.ManifestRefused):
             return NOBODY_KNOWN
 
     def makers_of_lines(
@@ -128,12 +130,12 @@ class Provenance:
                         moved = before[-1].old_end - before[-1].new_end if before else 0
                         left.append((start + moved, end + moved))
                 sought, now = left, old
-        except (errors.StoreDamaged, FileMovedOn):
+        except (errors.StoreDamaged, errors.ManifestRefused, FileMovedOn):
             return NOBODY_KNOWN
         return self._makers_among(found)
 
     def _makers_among(self, found: Sequence[Makers]) -> Makers:
-        """The makers of several edits, without the turns that nobody asks for."""
+        """The makers of several edits, without the turns that are left out."""
         asked = [makers._replace(turns=tuple(turn for turn in makers.turns if turn not in self._left_out)) for makers in found]
         certain = [makers for makers, whole in zip(asked, found, strict=True) if whole.is_one]
         turns = {number for makers in certain for number in makers.turns}
@@ -164,7 +166,9 @@ class Provenance:
 
     def _has_entry(self, point: Checkpoint, path: bytes, entry: Entry | None) -> bool:
         """True if a checkpoint has this entry at a path."""
-        return same_for_restore(Finder(self._context.store.load_tree, point.tree).find(path), entry)
+        if point.id not in self._finders:
+            self._finders[point.id] = Finder(self._context.store.load_tree, point.tree)
+        return same_for_restore(self._finders[point.id].find(path), entry)
 
     @cached_property
     def _newest(self) -> Callable[[bytes], Entry | None]:

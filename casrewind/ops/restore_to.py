@@ -182,7 +182,7 @@ def _refuse_overlaps(directories: Sequence[str]) -> None:
     real = [locations.real_path(directory) for directory in directories]
     for number, one in enumerate(real):
         for other in real[:number]:
-            if _is_in(one, other) or _is_in(other, one):
+            if locations.is_in(one, other) or locations.is_in(other, one):
                 what = f"{printable(other)} and {printable(one)}: one of them is the other, or lies in it"
                 raise errors.UsageError(what, "give --to directories beside each other")
 

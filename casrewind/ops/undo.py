@@ -24,7 +24,7 @@ from ..store.writer import StoreWriter
 from ..worktree.places_kept_by_restore import ProtectedPlaces
 from ..worktree.scan import Scan
 from . import capture_before_restore, preflight, save
-from .capture_before_restore import CapturedState, obstacles_error, why_stranger_stays
+from .capture_before_restore import CapturedState, Stranger, obstacles_error
 from .context import Context
 from .execute import Restored
 from .restore import Confirm, confirm_and_execute, plan_without_changes
@@ -142,7 +142,7 @@ def prepare_actions(
     scan = save.scan_now(context, writer)
     wanted = actions_of(scan)  # after the scan, to limit memory
     wanted, protected = ProtectedPlaces(context.tree, context.policy.excluded).split_off_protected(wanted)
-    strangers: dict[bytes, str] = {}
+    strangers: dict[bytes, Stranger] = {}
     load = writer.load_tree
     read = scan.read
     unread = (path for path in _touched_paths(wanted) if path not in read)
@@ -151,7 +151,7 @@ def prepare_actions(
     now = CapturedState(tree, scan, load, respelled=respelled)
     if everything and strangers:
         touched = frozenset(_touched_paths(wanted))
-        if obstacles := [why for path, why in strangers.items() if path in touched]:
+        if obstacles := [stranger.what for path, stranger in strangers.items() if path in touched]:
             raise obstacles_error(obstacles)
     kept = list(protected)
     finder, points = manifest.Finder(load, tree), context.tree.mounts.points
@@ -172,7 +172,7 @@ def _touched_paths(wanted: Actions) -> Iterable[bytes]:
 def possible_actions(
     wanted: Actions,
     finder: manifest.Finder,
-    strangers: Mapping[bytes, str],
+    strangers: Mapping[bytes, Stranger],
     mounts: frozenset[bytes],
     kept: list[Kept],
     resolve: Resolve,
@@ -184,7 +184,7 @@ def possible_actions(
         there = finder.find(action.source)
         stranger = _stranger_above(action.source, strangers) if strangers else None
         if stranger is not None and (stranger in mounts or stranger == action.source or action.after is not None):
-            kept.append(Kept(action.path, why_stranger_stays(strangers[stranger]), benign=False))
+            kept.append(Kept(action.path, strangers[stranger].why_left, benign=False))
             continue
         after = resolve(action, there)
         if isinstance(after, Kept):
@@ -199,7 +199,7 @@ def possible_actions(
             yield Action(action.path, there, after, action.source)
 
 
-def _stranger_above(path: bytes, strangers: Mapping[bytes, str]) -> bytes | None:
+def _stranger_above(path: bytes, strangers: Mapping[bytes, Stranger]) -> bytes | None:
     """The path at or above `path` that cannot be stored, or None."""
     return next((above for above in (*paths.parents(path), path) if above in strangers), None)
 

@@ -171,24 +171,14 @@ def test_evicted_rules_stay_in_force(workspace, root, cloud):
     assert b"z.log" not in held(workspace, saved.checkpoint)
 
 
-def test_an_evicted_project_file_counts_as_the_last_checkpoint_recorded_it(workspace, root, cloud, settings):
-    plant(root, {".casrewind.toml": b'ignore = ["*.big"]\n', "x.big": b"1", "a": b"1"})
+@pytest.mark.parametrize(("name", "rules"), [(".casrewind.toml", b'ignore = ["*.big"]\n'), (".git/info/exclude", b"*.big\n")], ids=["the project's", "git's"])
+def test_an_evicted_file_of_settings_counts_as_the_last_checkpoint_recorded_it(root, cloud, settings, name, rules):
+    if name.startswith(".git/"):
+        subprocess.run(["git", "init", "-q", root], check=True)
+    plant(root, {name: rules, "x.big": b"1", "a": b"1"})
     with Workspace(str(root), settings, create=True) as opened:
         assert b"x.big" not in held(opened, opened.save().checkpoint)
-    cloud.evict(root / ".casrewind.toml")
-    plant(root, {"a": b"2"})
-    with Workspace(str(root), settings, create=True) as opened:
-        saved = opened.save()
-    assert b"x.big" not in held(workspace, saved.checkpoint)
-    assert any("it is not on this disk" in skip.reason for skip in saved.skipped)
-
-
-def test_an_evicted_exclude_file_of_git_counts_as_the_last_checkpoint_recorded_it(root, cloud, settings):
-    subprocess.run(["git", "init", "-q", root], check=True)
-    plant(root, {".git/info/exclude": b"*.big\n", "x.big": b"1", "a": b"1"})
-    with Workspace(str(root), settings, create=True) as opened:
-        assert b"x.big" not in held(opened, opened.save().checkpoint)
-    cloud.evict(root / ".git/info/exclude")
+    cloud.evict(root / name)
     plant(root, {"a": b"2"})
     with Workspace(str(root), settings, create=True) as opened:
         saved = opened.save()

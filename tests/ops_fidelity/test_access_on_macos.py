@@ -21,13 +21,6 @@ STRANGER = 65533
 
 
 @pytest.fixture
-def mac():
-    with fake_libsystem.installed() as found:
-        yield found
-    assert not found.acls, "an ACL was not freed"
-
-
-@pytest.fixture
 def run(root, home, mac):
     made = InProcess(root, home)
     plant(root, {"a": b"first", "b": b"1"})

@@ -16,7 +16,7 @@ from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
 from ...ops import lookup
 from ...ops.checkpoint_names import is_labelled, label_of
-from ...ops.path_history import Logged, PathChange, PathHistory
+from ...ops.path_history import EndsOfTurns, Logged, PathChange, PathHistory
 from ...ops.turn_view import Maker, TurnView
 from ..show import changes, shapes
 from ..show.rows import RowWriter
@@ -60,7 +60,8 @@ def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     everything = context.store.checkpoints() if len(scope) > 1 else ()
-    found = [PathHistory(context, path, safety=options.all, search=search, everything=everything) for path in scope]
+    ends = EndsOfTurns(context)
+    found = [PathHistory(context, path, safety=options.all, search=search, everything=everything, ends=ends) for path in scope]
     makers = _Makers(context, found[0])
     parts = [one.read_changes_in_parts(options.number) for one in found]
     if options.json:
