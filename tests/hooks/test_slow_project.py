@@ -25,13 +25,19 @@ def client(casrewind, root, home):
 
 
 @contextmanager
+def locked(store, name):
+    with open(store / "locks" / name, "r+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
 def slow(home):
     """Every file has to be read, as after a boot, and nothing can be published: a save that lasts for ever."""
     (store,) = (home / "data" / "stores").iterdir()
     for path in (store / "index").glob("stat-*"):
         path.unlink()
-    with open(store / "locks" / "publish", "r+b") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with locked(store, "publish"):
         yield store
 
 
@@ -90,9 +96,10 @@ def hooks(client, home):
 def told_slowly(hooks, home, root):
     """Three turns, of which the last two have no checkpoint of their own."""
     with slow(home) as store:
-        hooks.prompt(1)
-        first = wait_for(lambda: children(home))
-        plant(root, {"f": b"1"})
+        with locked(store, "gate"):  # the save reads nothing before f changed: else it is not late
+            hooks.prompt(1)
+            first = wait_for(lambda: children(home))
+            plant(root, {"f": b"1"})
         hooks.end(1)
         wait_for(lambda: len(children(home)) == 2)
         most = 0

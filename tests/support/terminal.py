@@ -33,12 +33,14 @@ def _as_in_a_terminal():
 
 
 class Session:
-    """A running command. `read_until(b"...")`, `type("y\\n")`, `end()` -> (exit code, everything that was shown)."""
+    """A running command. `read_until(b"...")`, `type("y\\n")`, `end()` -> (exit code, everything that was shown). `settings_at_start`: the
+    terminal's before the command ran."""
 
     def __init__(self, arguments, environment, *, size=(24, 100), stdin=None, stdout=None, stderr=None):
         """Streams given are used instead of the terminal."""
         self._master, slave = pty.openpty()
         ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+        self.settings_at_start = termios.tcgetattr(self._master)
         chosen = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
         self.process = subprocess.Popen(
             arguments, env={"TERM": "xterm-256color", **environment}, start_new_session=True, preexec_fn=_as_in_a_terminal,
