@@ -306,7 +306,7 @@ def undo_umask(path: str | bytes, *, dir_fd: int | None = None) -> None:
     mode = _DIRECTORY if stat.S_ISDIR(status.st_mode) else _FILE
     if stat.S_ISLNK(status.st_mode) or status.st_mode & mode == mode:
         return
-    if os.chmod in os.supports_follow_symlinks:
+    if sys.platform == "darwin" or os.chmod in os.supports_follow_symlinks:
         os.chmod(path, mode, dir_fd=dir_fd, follow_symlinks=False)
         return
     fd = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd)  # O_PATH also opens an unreadable file

@@ -10,6 +10,7 @@ import stat
 import sys
 from contextlib import suppress
 
+from . import fsio
 from ._typing import NamedTuple
 
 _UNMAPPED = 65534
@@ -86,7 +87,7 @@ def _path_by_system(path: str) -> str:
     import fcntl
 
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = fsio.open_on_disk(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return ""
     try:

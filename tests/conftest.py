@@ -20,7 +20,7 @@ from support import absent_packages
 absent_packages.take_away_from_session()
 
 from casrewind.workspace import Settings, Workspace
-from support import late_tests, sample_start
+from support import as_macos, late_tests, sample_start
 from support.command import Command
 from support.command_in_process import InProcess
 from support.pulled_machine import PulledMachine
@@ -36,6 +36,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    if os.environ.get("CASREWIND_TEST_AS") == "macos" and not as_macos.is_on():
+        raise pytest.UsageError("CASREWIND_TEST_AS is for `sh tests/run.sh`, which makes an interpreter for it (tests/support/as_macos.py)")
     sys.dont_write_bytecode = False  # else each worker compiles all tests; the commands under test are told by their environment
     config.option.run_long |= config.option.run_release
     config.option.on_disk |= config.option.run_long
@@ -73,6 +75,10 @@ def pytest_collection_modifyitems(config, items):
                     item.add_marker(pytest.mark.timeout(most))
                 if not config.getoption(f"--run-{size}"):
                     item.add_marker(skip)
+    if as_macos.is_on() or not sys.platform.startswith("linux"):
+        for item in items:
+            if mark := item.get_closest_marker("linux_only"):
+                item.add_marker(pytest.mark.skip(reason=f"only Linux: {mark.args[0]}"))
 
 
     if getattr(config.option, "loadgroup", False):

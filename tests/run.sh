@@ -20,4 +20,10 @@ if [ ! -e .venv/rewritten ]; then
 fi
 # Six workers keep two cores busy: tests with real clients wait most of their time. The order of the tests is that of tests/conftest.py.
 # Whatever is left behind (processes, temporary files, mounts) makes the run fail, by name.
-exec .venv/bin/python tests/support/nothing_left.py .venv/bin/python -m pytest -n "${CASREWIND_TEST_WORKERS:-6}" --dist loadgroup --no-loadscope-reorder "$@"
+interpreter=.venv/bin/python
+case ${CASREWIND_TEST_AS-} in
+    '') ;;
+    macos) interpreter=$(.venv/bin/python tests/support/as_macos.py) ;;
+    *) echo "CASREWIND_TEST_AS: only macos is known" >&2; exit 2 ;;
+esac
+exec .venv/bin/python tests/support/nothing_left.py "$interpreter" -m pytest -n "${CASREWIND_TEST_WORKERS:-6}" --dist loadgroup --no-loadscope-reorder "$@"

@@ -6,6 +6,7 @@ it is copied, and the index is written. The first save with enough free space ma
 
 import errno
 import os
+import sys
 from contextlib import suppress
 
 from .. import fsio
@@ -55,9 +56,11 @@ def remove_ballast(layout: Layout) -> None:
 
 
 def _allocate_blocks(fd: int) -> None:
-    try:
-        os.posix_fallocate(fd, 0, SIZE)
-    except (AttributeError, OSError) as error:  # macOS does not have the call, some file systems do not support it
-        if isinstance(error, OSError) and error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
-            raise
-        fsio.write_all(fd, bytes(SIZE))
+    if sys.platform.startswith("linux"):  # macOS does not have the call
+        try:
+            os.posix_fallocate(fd, 0, SIZE)
+            return
+        except OSError as error:  # some file systems do not support it
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL):
+                raise
+    fsio.write_all(fd, bytes(SIZE))

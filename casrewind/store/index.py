@@ -10,6 +10,7 @@ be derived from the packs and the ledger: on any doubt it raises IndexUnusable a
 import errno
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -210,7 +211,7 @@ class Index:
                     return  # the next user of the index finds it and rebuilds the index
                 fsio.undo_umask_fd(fd)
                 fsio.write_all(fd, written.ljust(_NOTE).encode())
-                if hasattr(os, "posix_fadvise"):
+                if sys.platform.startswith("linux"):
                     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # starts writeback without waiting
 
     def _refuse_unless_as_last_written(self) -> None:

@@ -376,7 +376,7 @@ def _read_acl_or_remove_inherited(source: int, draft: int) -> bytes:
 
 def _attribute_names(fd: int) -> list[str]:
     """The names of an open file's attributes; none where the system or the mount has no attributes. Raises OSError."""
-    if not hasattr(os, "listxattr"):
+    if not sys.platform.startswith("linux"):
         return []
     try:
         return os.listxattr(fd)
@@ -388,7 +388,8 @@ def _attribute_names(fd: int) -> list[str]:
 
 def _set_acl(fd: int, acl: bytes) -> None:
     """Set the ACL of an open file. Raises OSError, also if it has none then."""
-    os.setxattr(fd, _ACL, acl)
+    if sys.platform.startswith("linux"):
+        os.setxattr(fd, _ACL, acl)
     if _ACL not in _attribute_names(fd):
         raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
 

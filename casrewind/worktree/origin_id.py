@@ -12,6 +12,7 @@ import errno
 import os
 import re
 import stat
+import sys
 from contextlib import suppress
 
 from .. import fsio
@@ -39,7 +40,7 @@ def read_origin_id(directory: str) -> str:
 
 
 def _read_attribute(fd: int) -> bytes:
-    if not hasattr(os, "getxattr"):
+    if not sys.platform.startswith("linux"):  # macOS has other calls
         return b""
     try:
         return os.getxattr(fd, _ATTRIBUTE)
@@ -63,9 +64,11 @@ def _read_file(fd: int) -> bytes:
 
 def set_attribute(fd: int, identity: str) -> bool:
     """Put an id on an open directory as an attribute. False if that is not possible here."""
+    if not sys.platform.startswith("linux"):
+        return False
     try:
         os.setxattr(fd, _ATTRIBUTE, identity.encode())
-    except (AttributeError, OSError):  # macOS has other calls
+    except OSError:
         return False
     return True
 
@@ -88,7 +91,7 @@ def remove_origin_id(fd: int) -> None:
 
 def _remove_attribute(fd: int) -> bool:
     """False if there was none."""
-    if not hasattr(os, "removexattr"):
+    if not sys.platform.startswith("linux"):
         return False
     try:
         os.removexattr(fd, _ATTRIBUTE)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from support.command import Command
+from support.command import CONFIG_FILE, Command
 from support.trees import plant
 
 MB = 1 << 20
@@ -97,7 +97,7 @@ def test_it_can_be_turned_off(casrewind, at, root, words):
 
 
 def test_a_store_that_grows_to_its_budget_is_brought_down(casrewind, root, home):
-    plant(home, {".config/casrewind/config.toml": b'[retention]\nmax_size = "24MiB"\n'})
+    plant(home, {CONFIG_FILE: b'[retention]\nmax_size = "24MiB"\n'})
     for n in range(9):
         (root / "artefact").write_bytes(os.urandom(2 * MB))
         casrewind("save", code=0)
@@ -109,7 +109,7 @@ def test_a_store_that_grows_to_its_budget_is_brought_down(casrewind, root, home)
 
 def test_a_variable_can_keep_more_than_the_file_and_never_less(casrewind, root, home):
     """A hook and its gc have the variables that a project's own settings set."""
-    plant(home, {".config/casrewind/config.toml": b"[retention]\nmax_count = 12\n"})
+    plant(home, {CONFIG_FILE: b"[retention]\nmax_count = 12\n"})
     for n in range(16):
         edit(root, n)
         casrewind("save", code=0)
@@ -168,7 +168,7 @@ def test_what_it_could_not_do_is_told_by_the_next_command_and_not_tried_at_every
 
 
 def test_a_budget_that_cannot_be_kept_is_told_once_and_by_status(casrewind, root, home):
-    plant(home, {".config/casrewind/config.toml": b'[retention]\nmax_size = "8MiB"\n'})
+    plant(home, {CONFIG_FILE: b'[retention]\nmax_size = "8MiB"\n'})
     for n in range(4):
         (root / "artefact").write_bytes(os.urandom(3 * MB))
         casrewind("save", "--pin", code=0)

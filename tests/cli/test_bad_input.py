@@ -69,7 +69,7 @@ def test_a_start_that_is_no_directory(ready, home):
         says(ready("-C", os.path.join(ready.root, "a"), "save"), 10, "not a directory", "-C DIR")
 
 
-@pytest.mark.parametrize(("where", "why"), [("home", "home directory"), ("/", "home directory"), ("/usr", "system directory"), ("/proc/self", "system directory")])
+@pytest.mark.parametrize(("where", "why"), [("home", "home directory"), ("/", "home directory"), ("/usr", "system directory"), pytest.param("/proc/self", "system directory", marks=pytest.mark.linux_only("/proc"))])
 def test_roots_that_are_refused(casrewind, home, where, why):
     place = str(home) if where == "home" else where
     if not os.path.isdir(place):

@@ -6,6 +6,7 @@ import tomllib
 
 import pytest
 
+from support.command import CONFIG_FILE
 from support.command_in_process import InProcess
 from support.trees import plant
 
@@ -16,7 +17,7 @@ def config(root, home):
 
     def work(text=None, **variables):
         if text is not None:
-            plant(home, {".config/casrewind/config.toml": text.encode()})
+            plant(home, {CONFIG_FILE: text.encode()})
         return InProcess(root, home, **variables)
 
     return work
@@ -29,7 +30,7 @@ def sources(found):
 def test_all_as_it_comes(config, home):
     command = config()
     found = command.json("config")
-    assert found["file"] == str(home / ".config/casrewind/config.toml")
+    assert found["file"] == str(home / CONFIG_FILE)
     assert not found["exists"]
     assert sources(found)["retention.max_age"] == (30 * 86400.0, "default")
     assert sources(found)["retention.max_size"] == (5 << 30, "default")
@@ -45,7 +46,7 @@ def test_all_as_it_comes(config, home):
 def test_a_variable_counts_more_than_the_file_and_the_file_more_than_the_default(config, home):
     command = config('[retention]\nmax_age = "12h"\nmax_count = 7\n', CASREWIND_MAX_COUNT="9")
     found = sources(command.json("config"))
-    assert found["retention.max_age"] == (43200.0, str(home / ".config/casrewind/config.toml"))
+    assert found["retention.max_age"] == (43200.0, str(home / CONFIG_FILE))
     assert found["retention.max_count"] == (9, "CASREWIND_MAX_COUNT")
     assert found["retention.max_size"][1] == "default"
 
@@ -83,7 +84,7 @@ def test_what_is_printed_can_be_written_into_the_file(config, home):
     assert {name: value for name, (value, _) in again.items()} == {
         name: value for name, (value, _) in sources(command.json("config")).items()
     }
-    assert again["retention.max_age"][1] == str(home / ".config/casrewind/config.toml")
+    assert again["retention.max_age"][1] == str(home / CONFIG_FILE)
 
 
 BAD = {
@@ -111,7 +112,7 @@ def test_what_cannot_be_understood_is_said_in_one_line_and_nothing_is_done(confi
     assert result.out == ""
     assert result.err.startswith("casrewind: ") and result.err.count("\n") == 1
     assert BAD[text] in result.err
-    (home / ".config/casrewind/config.toml").unlink()
+    (home / CONFIG_FILE).unlink()
     assert len(config().json("list")["checkpoints"]) == 1
 
 

@@ -6,13 +6,14 @@ import sys
 import pytest
 
 from casrewind import environment
+from support.command import CONFIG_FILE
 from support.scanner import settle
 from support.trees import plant
 from support.unchanged import unchanged
 
 
 def configure(home, text):
-    plant(home, {".config/casrewind/config.toml": text.encode() if isinstance(text, str) else text})
+    plant(home, {CONFIG_FILE: text.encode() if isinstance(text, str) else text})
 
 
 def refused(casrewind, *words, **variables):
@@ -75,7 +76,7 @@ def test_what_cannot_be_understood_is_64_and_named(casrewind, home, root, text, 
 
 
 def test_a_file_that_cannot_be_opened_is_64_and_named(casrewind, home):
-    (home / ".config/casrewind/config.toml").mkdir(parents=True)
+    (home / CONFIG_FILE).mkdir(parents=True)
     refused(casrewind, "config.toml", "cannot be read")
 
 
@@ -108,7 +109,7 @@ def test_variables_win_over_the_file(casrewind, home, root):
     assert casrewind("status", "--json", code=0, CASREWIND_MAX_SIZE="2GB").json["budget_bytes"] == 2 * 10**9
 
 
-@pytest.mark.parametrize("platform", ["linux", "darwin"])
+@pytest.mark.parametrize("platform", [pytest.param("linux", marks=pytest.mark.linux_only("its usual directories")), "darwin"])
 def test_xdg_variables_count_on_each_system_if_they_are_absolute(monkeypatch, platform):
     monkeypatch.setattr(sys, "platform", platform)
     usual = {"linux": ("/h/.local/share", "/h/.config"), "darwin": ("/h/Library/Application Support",) * 2}[platform]

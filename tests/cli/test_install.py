@@ -8,7 +8,7 @@ import pytest
 
 from support import unprivileged
 from support.client_settings import hooks, ours, put, read
-from support.command import Command
+from support.command import CONFIG_FILE, Command
 from support.command_in_process import InProcess
 from support.picture import picture
 from support.trees import plant
@@ -82,7 +82,7 @@ def test_neither_store_nor_project_is_needed_or_made(home, tmp_path):
 
 
 def test_the_tier_is_the_one_said_else_the_one_configured(casrewind, home):
-    put(str(home / ".config/casrewind/config.toml"), '[hooks]\ntier = "minimal"\n')
+    put(str(home / CONFIG_FILE), '[hooks]\ntier = "minimal"\n')
     assert casrewind.json("install", "claude")["tier"] == "minimal" and len(ours(settings_of(home))) == 2
     assert casrewind.json("install", "claude", "--tier", "aggressive")["tier"] == "aggressive" and len(ours(settings_of(home))) == 8
     assert casrewind.json("install", "claude", CASREWIND_TIER="balanced")["tier"] == "balanced"

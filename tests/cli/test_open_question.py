@@ -19,7 +19,7 @@ def edited(root, process):
     plant(root, {"a": b"2"})
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/locks is of Linux")
+@pytest.mark.linux_only("/proc/locks")
 def test_a_restore_that_waits_for_an_answer_is_named(edited, process, terminal):
     asking = terminal("restore", "last")
     asking.read_until(b"Go on?")

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from casrewind import locations
+from support.command import CONFIG_FILE
 from support.fake_client import Client
 from support.trees import plant
 
@@ -56,7 +57,7 @@ def test_no_log_in_a_data_directory_of_others(casrewind, root, data, how):
     give(data, how)
     client.send(client.payload("UserPromptSubmit.prompt"))
     client.wait_for(1)
-    plant(casrewind.home, {".config/casrewind/config.toml": b"nonsense"})
+    plant(casrewind.home, {CONFIG_FILE: b"nonsense"})
     client.send(client.payload("Stop.plain"))
     assert os.listdir(data) == ["stores"]
 

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from support.command import CONFIG_FILE
 from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.hostile_files import BOMBS, RULES, limited
@@ -120,7 +121,7 @@ def test_nothing_below_rules_that_are_too_long_is_deleted(client, root, home):
 
 @pytest.mark.parametrize("data", [b"a." * 100_000 + b"a=1\n", b"a." * 30_000 + b"a=1\n", b"[" + b"a." * 30_000 + b"a]\n"])
 def test_the_users_own_file_is_no_bomb_either(casrewind, root, home, data):
-    plant(home, {".config/casrewind/config.toml": data})
+    plant(home, {CONFIG_FILE: data})
     said = casrewind("save", code=64, prefix=limited(), timeout=FAR_ABOVE).err
     assert "config.toml: " in said and "make it shorter" in said
 

@@ -486,7 +486,7 @@ def test_without_a_root_that_can_be_one_it_is_where_the_client_says_that_it_is(c
     client.whole(2)
 
 
-@pytest.mark.parametrize("kind", ["gone", "a file", "too long", "/", "home", "above home", "proc", "loop"])
+@pytest.mark.parametrize("kind", ["gone", "a file", "too long", "/", "home", "above home", pytest.param("proc", marks=pytest.mark.linux_only("/proc")), "loop"])
 def test_a_root_that_is_none_is_one_line(client, tmp_path, kind):
     loop = tmp_path / "loop"
     loop.symlink_to(loop)

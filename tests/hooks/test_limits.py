@@ -3,7 +3,6 @@
 import json
 import resource
 import subprocess
-import sys
 import time
 
 import pytest
@@ -12,7 +11,7 @@ from support.fake_client import Client
 from support.installed import Installed
 from support.trees import plant
 
-pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not limit address space")
+pytestmark = pytest.mark.linux_only("other systems do not limit address space")
 GIB = 1 << 30
 
 

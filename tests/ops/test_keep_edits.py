@@ -8,6 +8,7 @@ from casrewind.cli.terminal.questions import KEEP_EDITS, NO, YES
 from casrewind.model.retention import Limits
 from casrewind.ops.restore import Declined
 from support.agent_turns import AgentTurns
+from support.command import CONFIG_FILE
 from support.picker_screen import run_picker
 from support.picture import picture
 from support.trees import plant
@@ -102,8 +103,8 @@ def test_what_a_person_sees(edited, casrewind, told):
 
 def test_the_setting_and_exact(edited, casrewind, told, root, home):
     told.workspace.close()
-    (home / ".config/casrewind").mkdir(parents=True)
-    (home / ".config/casrewind/config.toml").write_text("[restore]\nkeep_edits = true\n")
+    (home / CONFIG_FILE).parent.mkdir(parents=True)
+    (home / CONFIG_FILE).write_text("[restore]\nkeep_edits = true\n")
     assert casrewind.json("restore", "@2", "-y")["exact"] is False and (root / "keep.txt").read_bytes() == b"mine\n"
     casrewind("undo", "-y", code=0)
     assert casrewind.json("restore", "@2", "-y", "--exact")["exact"] is True and (root / "keep.txt").read_bytes() == b"k\n"

@@ -407,11 +407,14 @@ def test_a_command_that_is_typed_in_the_client_takes_the_checkpoints_along(old, 
 
 
 WATCHED = """
-import sys
+import os, sys
 touched = []
 def watch(event, arguments):
-    if event in ("open", "os.listdir", "os.scandir") and arguments and isinstance(arguments[0], (str, bytes)):
-        touched.append(arguments[0] if isinstance(arguments[0], str) else arguments[0].decode("utf-8", "replace"))
+    place = arguments[0] if event in ("open", "os.listdir", "os.scandir") and arguments else None
+    if isinstance(place, int) and event != "open":
+        place = os.readlink(f"/proc/self/fd/{place}")
+    if isinstance(place, (str, bytes)) and (event != "open" or not os.path.isdir(place)):  # macOS tells the path of an open directory
+        touched.append(os.fsdecode(place))
 sys.addaudithook(watch)
 from casrewind.cli.main import main
 code = main(sys.argv[2:])

@@ -21,7 +21,7 @@ from support.picture import picture
 from support.terminal_in_process import on_terminal
 from support.trees import plant
 
-pytestmark = pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="only Linux tells which files are open")
+pytestmark = pytest.mark.linux_only("it tells which files are open")
 MODES = ("wal", "delete")
 """A write-ahead log, and a rollback journal."""
 

@@ -163,7 +163,7 @@ def test_the_data_directory_inside_the_worktree_is_left_out_too(root, settings):
             assert {path for path, _ in workspace.entries(saved.checkpoint)} == {b"a"}
 
 
-@pytest.mark.parametrize("place", ["/", "/etc", "/usr", "/tmp", "/proc/self", "home", "above home"])
+@pytest.mark.parametrize("place", ["/", "/etc", "/usr", "/tmp", pytest.param("/proc/self", marks=pytest.mark.linux_only("/proc")), "home", "above home"])
 def test_home_and_system_directories_are_refused(root, home, place):
     where = {"home": str(home), "above home": str(home.parent)}.get(place, place)
     casrewind = Command(where, home)

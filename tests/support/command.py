@@ -9,8 +9,11 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from . import forked_command
+from . import as_macos, forked_command
 from .output_schema import schema_faults
+
+CONFIG_FILE = "Library/Application Support/casrewind/config.toml" if as_macos.is_on() or sys.platform == "darwin" else ".config/casrewind/config.toml"
+"""The user's configuration file, relative to the home."""
 
 
 class Result(NamedTuple):

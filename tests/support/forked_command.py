@@ -139,7 +139,7 @@ def _import_everything():
     import casrewind
 
     for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
-        if not any(name in module.name for name in ("picker", "remote", "__main__")):
+        if not any(name in module.name for name in ("picker", "remote", "__main__", "threaded_comparison")):
             importlib.import_module(module.name)
     gc.freeze()  # else the garbage collector of each fork writes to all pages
 

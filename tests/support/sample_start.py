@@ -3,6 +3,7 @@ and at the same ones for the same product."""
 
 import functools
 import hashlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,8 @@ def by_turns(values, number):
         pytest.param(*value, marks=[pytest.mark.long] if (place - start) % len(values) >= number else [])
         for place, value in enumerate(value if isinstance(value, tuple) else (value,) for value in values)
     ]
+
+
+if __name__ == "__main__":  # for .ci/run: every Nth test module of some directories
+    modules = sorted(str(module) for place in sys.argv[2:] for module in Path(place).rglob("test_*.py"))
+    print("\n".join(modules[start_below(int(sys.argv[1])) :: int(sys.argv[1])]))

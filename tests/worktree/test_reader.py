@@ -4,7 +4,6 @@ import hashlib
 import os
 import shutil
 import socket
-import sys
 
 import pytest
 from blake3 import blake3
@@ -254,7 +253,7 @@ def test_a_hash_sink_gives_the_digests_that_a_store_would(root):
     assert hashlib.sha256(data).digest() != digest(data)
 
 
-@pytest.fixture(params=["at once", "part by part"])
+@pytest.fixture(params=[pytest.param("at once", marks=pytest.mark.linux_only("openat2")), "part by part"])
 def way_down(request, monkeypatch):
     """How directories are opened: by openat2, and as on a kernel without it."""
     import ctypes  # noqa: F401 - nothing is opened at once by a process that has not loaded it
