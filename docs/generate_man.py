@@ -34,7 +34,7 @@ def page() -> str:
 
 def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
     """The lines of the page."""
-    from casrewind.cli.grammar.command_table import COMMANDS
+    from casrewind.cli.grammar.command_table import COMMANDS, load_command
 
     yield f'.TH CASREWIND 1 "" "casrewind {version}" "User Commands"'
     yield from (".SH NAME", r"casrewind \- " + roff(top.description.rstrip(".")))
@@ -45,7 +45,7 @@ def sections(top: argparse.ArgumentParser, version: str) -> Iterator[str]:
     for name, command in commands(top).items():
         yield f".SS {roff(name)}"
         yield from (*usage(command), ".PP", roff(command.description), *arguments(command))
-        examples = COMMANDS[name].examples
+        examples = load_command(name).examples
         yield from (".PP", f"Example{'s' * (len(examples) > 1)}:", ".PP", ".RS 4", ".nf", *map(roff, examples), ".fi", ".RE")
     references = generate_cli.HEAD.partition("## Names for a checkpoint (REF)")[2].partition("## JSON")[0]
     yield ".SH REFERENCES"

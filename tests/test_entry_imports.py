@@ -120,6 +120,16 @@ def test_a_command_of_every_day_imports_nothing_that_only_others_need(client, li
     found, printed = run_and_see_imports(client, [sys.executable, "-m", "casrewind", "-C", str(client.root), *line.split()])
     assert says in printed.decode() and {"lmdb", "casrewind.store", "casrewind.ops"} <= found
     assert found & HEAVY <= needed
+    place = "casrewind.cli.commands."
+    assert {name for name in found if name.startswith(place)} <= {place + line.split()[0], place + "words"}
+
+
+@pytest.mark.parametrize(("line", "says"), [("--version", b"casrewind "), ("--help", b"usage: "), ("help --all", b"Everyday:")])
+def test_the_version_and_the_list_of_commands_import_no_command(client, line, says):
+    found, printed = run_and_see_imports(client, [sys.executable, "-m", "casrewind", *line.split()])
+    assert says in printed and not found & STORE and found & HEAVY <= {"enum", "re"}  # lines are wrapped
+    place = "casrewind.cli.commands."
+    assert {name for name in found if name.startswith(place)} <= {place + "help", place + "version"}
 
 
 def test_the_version_of_the_package_costs_no_import(client):

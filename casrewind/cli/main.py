@@ -7,12 +7,12 @@ Exceptions define their exit codes (errors.py). Other codes: 3 = something was n
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from .. import errors
 from ..messages import printable, shell_quoted_path
-from .grammar.command_line import CommandLine, ParsedOptions, find_command
-from .grammar.command_table import HELP, PICK, PICKER, VERSION, Command
+from .grammar.command_line import CommandLine, ParsedOptions
+from .grammar.command_table import HELP, PICK, VERSION, load_command, load_function
 from .terminal import lines
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..config import Config
     from ..ops.context import Context, Progress
     from ..settings import Settings
+    from .grammar.options import Command
     from .picker.progress_relay import ProgressRelay
     from .terminal.progress import Reporter
 
@@ -122,19 +123,11 @@ def _print_error_for_exit_code(error: BaseException, given: list[str]) -> int:
 def _run_command_or_picker(options: ParsedOptions) -> int:
     """Run the named command. Without a name, run the picker on a terminal."""
     on_terminal = sys.stdin.isatty() and sys.stdout.isatty()
-    if options.command == HELP and getattr(options, "man", False):
-        from .commands import manual
-
-        return manual.show_manual()
     if options.command in (HELP, VERSION) or (not options.command and not on_terminal):
-        from .grammar import help as texts
-
-        lines.print_line((texts.version_text() if options.command == VERSION else texts.help_text(options)).rstrip("\n"))
-        return OK
+        return load_function(options.command or HELP)(options)
     if not options.command or (on_terminal and _is_bare_restore(options)):
         options.command = PICK
-    found = find_command(options.command)
-    command = PICKER if found is None else found[1]
+    command = load_command(options.command)
     from ..settings import from_environment
 
     settings, config = from_environment(
@@ -142,7 +135,7 @@ def _run_command_or_picker(options: ParsedOptions) -> int:
     )
     options.budget, options.configured_tier, options.configured_keep_edits = config.max_size, config.tier, config.keep_edits
     if command.is_alone:
-        return _import_function(command, options)(settings, options)
+        return load_function(options.command)(settings, options)
     settings = settings._replace(repair=getattr(options, "repair", False))
     if options.command != PICK:
         return _run_in_project(command, options, settings, config, lines.reporter(quiet=options.quiet))
@@ -176,7 +169,7 @@ def _answer_hook_or_shell(given: list[str]) -> int:
 
 
 def _run_in_project(
-    command: Command, options: ParsedOptions, settings: "Settings", found: "Config", reporter: "ProgressRelay | Reporter | None"
+    command: "Command", options: ParsedOptions, settings: "Settings", found: "Config", reporter: "ProgressRelay | Reporter | None"
 ) -> int:
     """Run a command in an open project."""
     from ..settings import close_context
@@ -204,7 +197,7 @@ def _run_in_project(
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
         _remark_on_cut_clone(store.remotes)
         _remark_on_namesakes(context, options)
-        code = _import_function(command, options)(context, options, reporter.close if reporter else lambda: None)
+        code = load_function(options.command)(context, options, reporter.close if reporter else lambda: None)
         if command.saves and found.auto_gc and store.why_gc(context.limits.max_size):
             from ..hook import background_gc
 
@@ -271,24 +264,24 @@ def _open_after_store_error(
 ) -> "Context | int":
     """Handle a missing or damaged store. Returns the open project or an exit code, or raises `error`."""
     if options.command == "verify" and isinstance(error, errors.StoreDamaged):
-        from .commands import gc_verify_du
+        from .commands import verify
 
-        return gc_verify_du.verify_unopenable(error, options)
+        return verify.verify_unopenable(error, options)
     if options.command == PICK and isinstance(error, errors.WorkspaceNotFound):
         from .terminal import questions
 
         words = questions.offer_first_steps()
         return main(["-C", options.directory, *words]) if words else error.exit_code
     if options.command == "back" and isinstance(error, errors.WorkspaceNotFound):
-        from .commands import back_and_rewrite_chat
+        from .commands import back
 
-        unseen = back_and_rewrite_chat.open_for_unreported_conversation(options, settings, reporter)
+        unseen = back.open_for_unreported_conversation(options, settings, reporter)
         if unseen is not None:
             return unseen
     raise error
 
 
-def _open_or_adopt(command: Command, options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Context":
+def _open_or_adopt(command: "Command", options: ParsedOptions, settings: "Settings", reporter: "Progress | None") -> "Context":
     """Open the project. Without a store, adopt the store of a project that was moved here, if the move is certain."""
     from ..settings import close_context, open_context
 
@@ -330,12 +323,3 @@ def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> s
         f"; if this project was at {printable(old)} before: casrewind adopt {shell_quoted_path(old)}" for old in found.candidates[:_SHOWN]
     )
     return hints + (f" ({found.problem})" if found.problem else "")
-
-
-def _import_function(command: Command, options: ParsedOptions) -> Callable[..., int]:
-    """The function of a command. It imports the command's module, without importlib: that imports `warnings`."""
-    module, _, name = (command.function or f"{options.command}.{options.command}").partition(".")
-    place = f"{__package__}.commands.{module}"
-    __import__(place)
-    found: Callable[..., int] = getattr(sys.modules[place], name)
-    return found

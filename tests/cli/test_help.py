@@ -7,9 +7,8 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli.grammar import help as texts
-from casrewind.cli.grammar import command_table as options
 from casrewind.cli.grammar.command_line import CommandLine
-from casrewind.cli.grammar.command_table import COMMANDS
+from casrewind.cli.grammar.command_table import ADVANCED, COMMANDS, EVERYDAY, GROUPS, load_command
 
 
 def examples_in(text):
@@ -25,7 +24,7 @@ def words_of(example):
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_example_in_a_help_is_read(name):
     found = examples_in(texts.command_help(name, 80))
-    assert found == list(COMMANDS[name].examples) and found
+    assert found == list(load_command(name).examples) and found
     for example in found:
         program, *arguments = words_of(example)
         assert (program, CommandLine(arguments).parse_line().command) == ("casrewind", name)
@@ -47,19 +46,19 @@ def test_every_help_keeps_to_the_terminal(columns):
 def test_the_first_screen_has_24_lines_and_all_everyday_commands():
     lines = texts.short_help().splitlines()
     assert len(lines) <= 24 and max(map(len, lines)) <= 80
-    for name, command in COMMANDS.items():
+    for name, listed in COMMANDS.items():
         row = [line for line in lines if re.match(rf"  {name} ", line)]
-        assert len(row) == (command.group == options.EVERYDAY), name
-        assert (name in " ".join(lines)) or command.group == options.ADVANCED
+        assert len(row) == (listed.group == EVERYDAY), name
+        assert (name in " ".join(lines)) or listed.group == ADVANCED
     for name in ("rewrite-chat", "jump", "adopt"):
         assert not any(re.search(rf"\b{name}\b", line) for line in lines)
 
 
 def test_all_commands_are_listed_in_groups(casrewind):
     found = casrewind("help", "--all", code=0).out
-    assert re.findall(r"^(\w+):$", found, re.MULTILINE) == list(options.GROUPS)
-    for name, command in COMMANDS.items():
-        assert re.search(rf"^  {name} +{re.escape(command.help)}", found, re.MULTILINE)
+    assert re.findall(r"^(\w+):$", found, re.MULTILINE) == list(GROUPS)
+    for name, row in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(row.help)}", found, re.MULTILINE)
 
 
 @pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], []])

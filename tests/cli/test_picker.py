@@ -14,7 +14,7 @@ import time
 import pytest
 
 import casrewind as api
-from casrewind.cli.commands.picker_or_plain_prompt import has_screen
+from casrewind.cli.commands.pick import has_screen
 from casrewind.cli.picker import worker
 from casrewind.cli.picker.progress_relay import ProgressRelay
 from casrewind.cli.picker.worker import Worker

@@ -16,7 +16,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.cli.terminal import progress
-from casrewind.cli.grammar.command_table import COMMANDS
+from casrewind.cli.grammar.command_table import COMMANDS, load_command
 from support.command_in_process import InProcess
 from support.picture import picture
 from support.sample_start import by_turns
@@ -37,7 +37,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 def lines():
     """(command, arguments) of every example."""
-    for name, examples in sorted((name, command.examples) for name, command in COMMANDS.items()):
+    for name, examples in sorted((name, load_command(name).examples) for name in COMMANDS):
         for example in examples:
             words = shlex.split(re.sub(r"\s[<>]+ ?\S+", "", example))[1:]
             yield name, INSTEAD.get(name, words)

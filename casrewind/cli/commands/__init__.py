@@ -1,8 +1,7 @@
-"""The functions of the commands: options in, one operation, a report out. A module is imported when one of
-its commands runs.
+"""The commands, one module for each, with its name: `COMMAND` is its options and its help, `run` carries it out: options in, one
+operation, a report out. A module is imported when its command is on the command line.
 
-A module has the names of its commands. `install` has uninstall, too; `remote` has every command about a remote. `words`
-is what several commands share.
+`pick` is the command that has no name. `remote_gc` is an action of `remote`. `words` is what several commands share.
 """
 
 from collections.abc import Callable

@@ -11,6 +11,7 @@ from ...ops import bisect as bisects
 from ...ops import compare, lookup
 from ...ops.turn_view import TurnView
 from ...worktree import root as roots
+from ..grammar.options import JSON, Command, Option
 from ..show import bisected
 from ..show.restored import first_words
 from ..show.rows import RowWriter
@@ -27,11 +28,37 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind bisect -- make test", "casrewind bisect --good @9 --with .venv -- .venv/bin/pytest -q"),
+    options=(
+        Option(("--good",), "a state in which COMMAND succeeds (default: the oldest)", "REF"),
+        Option(("--bad",), "a later state in which it fails (default: the files now, which are saved)", "REF"),
+        Option(
+            ("--with",),
+            "link PATH of the project into every state, as for node_modules; COMMAND can write through it; again for several",
+            "PATH",
+            "links",
+            repeats=True,
+        ),
+        JSON,
+        Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
+    ),
+    usage=("[--good REF] [--bad REF] [--with PATH ...] [--json] [--] COMMAND ...",),
+    more=(
+        "Runs COMMAND in a temporary directory with one state after the other; the project is not touched. COMMAND "
+        "exits with 0 for good, with 1 to 124 for bad, with 125 to skip a state; 126 and above end the search. New "
+        "files of COMMAND stay for its next run."
+    ),
+    behind="the command goes",
+    takes_rest=True,
+    saves=True,
+)
+
 _STOPPING = 5.0
 """Seconds that an interrupted command has to end."""
 
 
-def bisect(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind bisect."""
     arguments = [*options.words, *(["--"] if options.words and options.dashed else []), *options.rest]
     if not arguments:

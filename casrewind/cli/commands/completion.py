@@ -32,8 +32,16 @@ from ...store.catalog import Marked
 from ...worktree import root as roots
 from ..grammar import argparse_form as parser
 from ..grammar.command_table import COMMANDS
+from ..grammar.options import Command, Option
 from ..terminal.lines import print_line
 from . import OK
+
+COMMAND = Command(
+    examples=('eval "$(casrewind completion bash)"', "casrewind completion fish | source"),
+    options=(Option(("shell",), "the shell", choices=("bash", "zsh", "fish")),),
+    more="To keep it, add the eval line to the start-up file of the shell.",
+    is_alone=True,
+)
 
 _NOT_TYPED = "statusline"
 """A command that a client runs."""
@@ -48,7 +56,7 @@ Candidates = dict[str, str]
 """Candidates, each with a short description."""
 
 
-def completion(_settings: Settings, options: argparse.Namespace) -> int:
+def run(_settings: Settings, options: argparse.Namespace) -> int:
     """casrewind completion."""
     print_line(shellcode(["casrewind"], shell=options.shell).strip())
     return OK
@@ -56,9 +64,9 @@ def completion(_settings: Settings, options: argparse.Namespace) -> int:
 
 def write_candidates() -> int:
     """Write the candidates for the word at the cursor to the shell function. Then argcomplete ends the process."""
-    grammar = parser.build_parser()
     line = os.environ.get("COMP_LINE", "")[: int(os.environ.get("COMP_POINT", "0"))]
     before = split_line(line)[3]
+    grammar = parser.build_parser(before)
     dashes = re.search(r"\s--\s", line)
     if "--" in before and dashes is not None:  # words after `--` are paths, which the grammar does not describe
         grammar = argparse.ArgumentParser(prog="casrewind", add_help=False)
@@ -246,7 +254,7 @@ def _offer_references_and_paths(given: str, options: argparse.Namespace) -> Cand
 
 
 def _offer_commands(_given: str, _options: argparse.Namespace) -> Candidates:
-    return {name: command.help for name, command in COMMANDS.items() if name != _NOT_TYPED}
+    return {name: row.help for name, row in COMMANDS.items() if name != _NOT_TYPED}
 
 
 _KINDS: dict[str, Offer] = {

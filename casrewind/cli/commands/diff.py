@@ -4,6 +4,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops import compare, lookup
+from ..grammar.options import FORMS, JSON, Command, Option
 from ..show.text import folded_to_width
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.table import terminal_width
@@ -17,8 +18,26 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
+COMMAND = Command(
+    examples=("casrewind diff", "casrewind diff @2 -p", "casrewind diff 3 1 src/", "casrewind diff -- '*.py' ':!tests'"),
+    options=(
+        Option(
+            ("words",),
+            "no REF: from before the newest turn to the files now. @N: the change of that turn. Another REF: from it to "
+            "the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF",
+            "REF | PATH",
+            nargs="*",
+        ),
+        *FORMS,
+        JSON,
+    ),
+    usage=("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",),
+    defaults={"form": "summary"},
+    behind="paths go",
+)
 
-def diff(context: "Context", options: "ParsedOptions", done: Done) -> int:
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
     named = Words(context, options)
     sides = named.take_diff_sides()

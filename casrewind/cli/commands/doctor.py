@@ -22,12 +22,23 @@ from ...ops.status import AgentSeen
 from ...settings import Settings, find_root, open_until_end
 from ...store import scratch
 from ...store.failure_log import FailureLog
+from ..grammar.options import AGENT, JSON, Command
 from ..show import shapes
 from ..terminal.lines import print_hook_failures, print_json, print_line
 from . import OK
 
 if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind doctor",),
+    options=(
+        AGENT._replace(help="as for install (default: all that are there)", nargs="?"),
+        JSON,
+    ),
+    more="Runs the hooks once to see the result.",
+    is_alone=True,
+)
 
 _MOST = 30.0
 """Seconds to wait for one hook, regardless of the hook's own timeout."""
@@ -64,7 +75,7 @@ class ClientReport(NamedTuple):
     problems: tuple[str, ...]
 
 
-def doctor(settings: Settings, options: "ParsedOptions") -> int:
+def run(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind doctor. It makes no store, and writes to none."""
     clients = [agents.load_client(name) for name in ([options.agent] if options.agent else agents.NAMES)]
     clients = [client for client in clients if options.agent or not client.prints_hooks_only]

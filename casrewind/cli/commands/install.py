@@ -13,8 +13,9 @@ from ...agents import install as installs
 from ...agents.client import USUAL_TIER, Client
 from ...agents.hook_checks import ClientHere
 from ...agents.hook_records import PROJECT
-from ...agents.install import Installed, Uninstalled
+from ...agents.install import Installed
 from ...messages import plural, printable
+from ..grammar.options import AGENT, ASSUME_YES, JSON, Command, Option
 from ..show.shapes import Shape, path, path_or_none
 from ..terminal.lines import print_json, print_line
 from ..terminal.questions import agreed, may_ask_optional_question
@@ -24,16 +25,35 @@ if TYPE_CHECKING:
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
+SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
+_TIERS = (
+    "minimal: at session start and prompts. balanced (default): also at the end of turns, subagents and the session, and before "
+    "compaction. aggressive: also before every tool that may change files"
+)
+COMMAND = Command(
+    examples=("casrewind install claude", "casrewind install claude --tier aggressive"),
+    options=(
+        Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
+        Option(("--plugin",), "write a plugin for Claude Code into DIR, to share; change no settings", "DIR"),
+        AGENT._replace(nargs="?"),
+        SCOPE,
+        ASSUME_YES._replace(help="do not ask: without AGENT, connect all clients that are found"),
+        JSON,
+    ),
+    more="Adds casrewind's hooks to the settings of the agent's client. Without AGENT: finds the clients and asks.",
+    is_alone=True,
+)
 
-def install(settings: "Settings", options: "ParsedOptions") -> int:
+
+def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind install."""
     if options.agent is None:
         return _offer_to_connect_clients(settings, options)
-    client = _load_client_named(settings, options)
+    client = load_client_named(settings, options)
     tier = options.tier or options.configured_tier or USUAL_TIER
     if options.plugin is not None:
         return _write_plugin(client, tier, options)
-    target = _find_target(client, settings, options)
+    target = find_target(client, settings, options)
     if client.prints_hooks_only:
         return _print_hooks_to_paste(target, tier, options)
     found = installs.install(target, tier, settings.environ)
@@ -42,20 +62,6 @@ def install(settings: "Settings", options: "ParsedOptions") -> int:
     else:
         _print_installed(found)
     return REMARKS if found.failed else OK
-
-
-def uninstall(settings: "Settings", options: "ParsedOptions") -> int:
-    """casrewind uninstall."""
-    target = _find_target(_load_client_named(settings, options), settings, options)
-    is_printed = target.client.prints_hooks_only
-    found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
-    if options.json:
-        print_json(_shape_of_uninstalled(found))
-    elif is_printed:
-        print_line(f"remove the hooks with this in their command: hook {target.client.name}")
-    else:
-        _print_uninstalled(found)
-    return OK
 
 
 def _offer_to_connect_clients(settings: "Settings", options: "ParsedOptions") -> int:
@@ -77,7 +83,7 @@ def _offer_to_connect_clients(settings: "Settings", options: "ParsedOptions") ->
             print_line(f"{client.title}: casrewind install {client.name} connects it ({_place_of_client(here)})")
         elif options.yes or agreed(f"Connect {client.title} ({_place_of_client(here)})?"):
             options.agent = client.name
-            worst = max(worst, install(settings, options))
+            worst = max(worst, run(settings, options))
     return worst
 
 
@@ -121,13 +127,15 @@ def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     return OK
 
 
-def _load_client_named(settings: "Settings", options: "ParsedOptions") -> Client:
+def load_client_named(settings: "Settings", options: "ParsedOptions") -> Client:
+    """The client that the command line names. Raises UsageError with --store."""
     if settings.store is not None:
         raise errors.UsageError(f"{options.command} changes a client's settings and no store", "leave --store out")
     return agents.load_client(options.agent or "")
 
 
-def _find_target(client: Client, settings: "Settings", options: "ParsedOptions") -> installs.Target:
+def find_target(client: Client, settings: "Settings", options: "ParsedOptions") -> installs.Target:
+    """The settings of a client that the command line means: the user's, or with --scope those of the project."""
     root = None
     if options.scope == PROJECT:
         from ...settings import find_root
@@ -159,20 +167,6 @@ def _print_installed(found: Installed) -> None:
     print_line("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
 
 
-def _print_uninstalled(found: Uninstalled) -> None:
-    client = found.target.client
-    if not found.written and found.command is None:
-        print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")
-        return
-    print_line(f"uninstalled: {client.title}, {plural(len(found.events), 'event')}; checkpoints stay")
-    for item in found.written:
-        print_line(f"  settings  {printable(item.path)}{' (as before the installation)' if item.restored else ''}")
-    if found.command is not None:
-        print_line(f"  command   removed {printable(found.command)}")
-    for note in found.notes:
-        print_line(f"  note: {note}")
-
-
 def _shape_of_installed(found: Installed) -> Shape:
     return {
         "agent": found.target.client.name,
@@ -190,18 +184,4 @@ def _shape_of_installed(found: Installed) -> Shape:
         **path_or_none(found.program, "client"),
         "notes": list(found.notes),
         "failed": list(found.failed),
-    }
-
-
-def _shape_of_uninstalled(found: Uninstalled) -> Shape:
-    return {
-        "agent": found.target.client.name,
-        "scope": found.target.scope,
-        "changed": bool(found.written or found.command),
-        "settings": [
-            {**path(os.fsencode(item.path)), "changed": item.changed, "restored": item.restored} for item in found.written
-        ],
-        "events": list(found.events),
-        **path_or_none(found.command, "command"),
-        "notes": list(found.notes),
     }

@@ -17,6 +17,7 @@ from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of,
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
+from ..grammar.options import JSON, NUMBER, Command, Option, flag
 from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
 from ..show.text import DIM, PIPED, Line, cut_to, description, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
@@ -29,6 +30,24 @@ if TYPE_CHECKING:
     from ...ops.newest_turns import NewestTurns
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
+
+COMMAND = Command(
+    examples=("casrewind list -n 10", "casrewind list --since 2h"),
+    options=(
+        NUMBER._replace(help="show at most N turns"),
+        Option(("--since",), "only what was made since then: 1h, 14:30, yesterday", "WHEN"),
+        Option(("--grep",), "only rows with TEXT in the prompt, label or meta", "TEXT"),
+        Option(("--session",), "only turns of this agent session (its id, or 4 characters of it) and of the ones it continues", "ID"),
+        flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
+        flag("--remote", "what was pulled from other machines, in place of what was made here"),
+        flag("--oneline", "one short line for each row"),
+        flag("--reverse", "oldest first"),
+        JSON,
+    ),
+    more="@2 names the second newest turn in other commands.",
+    stray="-n 3 shows the newest three, casrewind show @3 shows one",
+)
+
 _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
 _STEP = 100
@@ -127,7 +146,7 @@ def _is_in(sessions: dict[str, int | None] | None, session: str, moment: int) ->
     return until is None or moment <= until
 
 
-def list_turns(context: Context, options: "ParsedOptions", done: Done) -> int:
+def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
     if not os.environ.get(launch.INSIDE):
         return _list_turns_or_checkpoints(context, options, done)
@@ -305,9 +324,8 @@ class _MachineRows:
         if not options.oneline:
             count = plural(len(turns), "turn") if turns else plural(len(self._own), "checkpoint")
             plain = f" ({printable(self._place.reference)} means this one)" if self._place.reference and not self._is_only else ""
-            where = f"{printable(self._place.machine)}{plain}: {count}, the newest {age_in_words(newest.created_ns)}"
-            where += f", of {printable(newest.root)}"
-            print_line(cut_to(where, terminal_width()))
+            last = f"the newest {age_in_words(newest.created_ns)}, of {printable(newest.root)}"
+            print_line(cut_to(f"{printable(self._place.machine)}{plain}: {count}, {last}", terminal_width()))
         if options.all:
             is_filtered = not self._chosen.selects_everything
             _print_checkpoints(self._view, self._selected_checkpoints, {}, current, options, is_filtered=is_filtered, prefix=self._prefix)
@@ -388,12 +406,9 @@ def _print_rows(
     others = sum(map(chosen.is_elsewhere, view.turns))
     is_cut = chosen.selects_everything and not others
     highest, turns = (timeline.highest(), timeline.measured_turns()) if is_cut else (len(view.turns), view.turns)
-    inside = bool(os.environ.get(launch.INSIDE))
-    writer = (
-        RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False)
-        if inside
-        else RowWriter(view, terminal_width(), highest, turns=turns)
-    )
+    writer = RowWriter(view, terminal_width(), highest, turns=turns)
+    if os.environ.get(launch.INSIDE):
+        writer = RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False)
     is_there = False
 
     def lines() -> Iterator[Line]:
@@ -411,7 +426,9 @@ def _print_rows(
         if not is_there:
             print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not timeline.view.turns:
-        print_line(_without_turns(context.store.count_listed_checkpoints(context.root.key)))
+        count = context.store.count_listed_checkpoints(context.root.key)
+        hint = f"no turns yet; {plural(count, 'checkpoint')}: casrewind list --all"
+        print_line(hint if count else "no checkpoints to show; casrewind save makes one")
 
 
 def _print_count_elsewhere(context: Context) -> None:
@@ -437,12 +454,6 @@ def _worktree_names(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, s
     roots = {point.worktree: printable(point.root) for point in points if point.worktree != own}
     names = [root.rpartition("/")[2] for root in roots.values()]
     return {key: name if names.count(name) == 1 else root for (key, root), name in zip(roots.items(), names, strict=True)}
-
-
-def _without_turns(count: int) -> str:
-    if not count:
-        return "no checkpoints to show; casrewind save makes one"
-    return f"no turns yet; {plural(count, 'checkpoint')}: casrewind list --all"
 
 
 def _short_line(writer: RowWriter, row: Row) -> str:

@@ -18,6 +18,7 @@ from ...ops import lookup
 from ...ops.checkpoint_names import is_labelled, label_of
 from ...ops.path_history import EndsOfTurns, Logged, PathChange, PathHistory
 from ...ops.turn_view import Maker, TurnView
+from ..grammar.options import JSON, NUMBER, Command, Option, choice, flag
 from ..show import changes, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
@@ -34,6 +35,33 @@ if TYPE_CHECKING:
     from ...ops.search import Search
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind log -n 3", "casrewind log src/till.py -p", "casrewind log -S 'def total('"),
+    options=(
+        Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="*"),
+        Option(("-S",), "only rows in which the number of occurrences of TEXT changed", "TEXT", "text", group="search"),
+        Option(
+            ("-G",),
+            "only rows with an added or removed line that matches REGEX, as Python has it",
+            "REGEX",
+            "regex",
+            group="search",
+        ),
+        NUMBER,
+        flag("--all", "of a PATH: include safety checkpoints"),
+        choice("form", "patch", "-p", "--patch", "show each change as a patch"),
+        choice("form", "stat", "--stat", "show the number of changed lines of each file"),
+        JSON._replace(group="form"),
+    ),
+    usage=(
+        "[-n N] [--all] [-p | --stat | --json] [--] [PATH]",
+        "(-S TEXT | -G REGEX) [-n N] [--all] [-p | --stat | --json] [--] [PATH ...]",
+    ),
+    defaults={"form": ""},
+    more="Each change of a PATH names the turn that made it. Files over 4 MiB are not searched.",
+    behind="the path goes",
+)
+
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""
 _SESSION = 8
@@ -46,7 +74,7 @@ _LEAST = 16
 """Minimum columns for a line of words."""
 
 
-def log(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind log."""
     given = [*options.path, *options.rest]
     search = _search_of(options)

@@ -14,6 +14,7 @@ from ...ops import purge as purging
 from ...ops.purge import Gone, Purged
 from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
 from ...worktree import root as roots
+from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
 from ..plan.facts import find_unsent
 from ..show import shapes
 from ..show.text import SHOWN, human_size
@@ -27,10 +28,31 @@ if TYPE_CHECKING:
     from ...remote.unsent import Unsent
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=(
+        "casrewind purge .env --dry-run",
+        "casrewind purge --glob '*.pem' --dry-run",
+        "casrewind purge --text - < secret.txt",
+    ),
+    options=(
+        Option(("path",), "a file, link or directory; identical content elsewhere is removed, too", "PATH", nargs="?"),
+        flag("--glob", "PATH is a pattern (a git pathspec); the question lists every path"),
+        Option(
+            ("--text",), "remove conversations, prompts, labels and git branches that contain the text on standard input", "-"
+        ),
+        DRY_RUN._replace(help="show what would be removed"),
+        ASSUME_YES,
+        JSON,
+    ),
+    usage=("[--glob] [-n] [-y] [--json] (PATH | --text -)",),
+    more="This cannot be undone.",
+    stays=True,
+)
+
 _Found = TypeVar("_Found")
 
 
-def purge(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
     from ...ops.restore import Declined
 

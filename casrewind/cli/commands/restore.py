@@ -10,6 +10,19 @@ from ...messages import enumerated, printable, shell_quoted
 from ...model.lost_work import NO_EDITS
 from ...ops import restore as restores
 from ...ops.execute import Restored
+from ..grammar.options import (
+    ASSUME_YES,
+    DRY_RUN,
+    EDITS,
+    HUNKS,
+    JSON,
+    OPEN_FILES,
+    PATHS,
+    SKIP_DAMAGED,
+    Command,
+    Option,
+    choice,
+)
 from ..plan.facts import branches_in_words, lost_rules, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
@@ -22,14 +35,53 @@ if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...ops.chosen_edits import ChosenEdits
     from ...ops.context import Context
-    from ...ops.rewind import Forks
+    from ...ops.rewind import Forks, Rewound
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
+
+COMMAND = Command(
+    examples=(
+        "casrewind restore @1",
+        "casrewind restore @1 src/app.py",
+        "casrewind restore 10m --dry-run",
+        "casrewind restore 2h --to ../before",
+    ),
+    options=(
+        Option(("ref",), "the checkpoint; without it, on a terminal, the picker opens", "REF", nargs="?"),
+        PATHS,
+        choice("what", "code", "--code", "the files (default)"),
+        choice("what", "chat", "--chat", "the conversation"),
+        choice("what", "both", "--both", "files and conversation; with --to: a fork of the conversation for each DIR"),
+        *EDITS,
+        HUNKS,
+        DRY_RUN,
+        SKIP_DAMAGED,
+        OPEN_FILES,
+        ASSUME_YES,
+        JSON,
+        Option(
+            ("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True
+        ),
+        choice("resume", "continue", "--continue", "finish an interrupted restore"),
+        choice("resume", "abort", "--abort", "reverse an interrupted restore"),
+    ),
+    usage=(
+        "[--code | --chat | --both] [--keep-edits | --exact] [-n] [--skip-damaged] [--open-files] [-y] [--json] REF [--] [PATH ...]",
+        "-p [-n] [--skip-damaged] [--open-files] [--json] REF [--] [PATH ...]",
+        "[--both] [-n] [--skip-damaged] [--json] REF --to DIR [--to DIR ...]",
+        "[--open-files] [--json] (--continue | --abort)",
+    ),
+    defaults={"what": "code"},
+    more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and asks.",
+    behind="paths go",
+    saves=True,
+    tells_restore=True,
+)
 
 CHANGES = "changes files"
 
 
-def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind restore."""
     refuse_hunk_options(options)
     if options.resume is not None:
@@ -45,9 +97,7 @@ def restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.into:
         return _restore_to(context, options, point, done)
     if options.what != "code":
-        from . import back_and_rewrite_chat
-
-        return back_and_rewrite_chat.restore_chat_or_both(context, options, point, done)
+        return _restore_chat_or_both(context, options, point, done)
     return _restore_files(context, options, point, done)
 
 
@@ -93,6 +143,40 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         machine, command = printable(point.more.machine), f"casrewind restore {shell_quoted(options.ref or point.id)} --both"
         print_line(f"the conversation of {machine} waits: {command} brings it, too")
     return code
+
+
+def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
+    """casrewind restore --chat and --both, casrewind jump."""
+    from ...ops import rewind
+    from .back import rewind_and_report
+
+    both = options.what == "both"
+    if options.keep_edits is not None and not both:
+        raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")
+    scope = words.paths_of(context, options.rest, [point], options)
+    if options.dashed and not (scope and both):
+        raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
+    moved = words.Words(context, options).why_numbers_moved(options.ref or "")
+    asking = both and not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved))
+    found = target_of(context, point)
+    question = PlanQuestion(
+        context, options, done, lambda: f"restore {found.name}{branches_in_words(context, point)}", is_asked=asking,
+        since=point, what="chat", target=found, moved=moved,
+    )  # fmt: skip
+
+    def rewinding() -> "Rewound":
+        return rewind.rewind_to_checkpoint(
+            context,
+            point,
+            both=both,
+            scope=scope,
+            dry_run=options.dry_run,
+            skip_damaged=options.skip_damaged,
+            keeper=question.keeper,
+            confirm=question,
+        )
+
+    return rewind_and_report(rewinding, options, done, question)
 
 
 def _has_conversation(context: "Context", point: "Checkpoint") -> bool:

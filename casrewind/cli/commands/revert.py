@@ -7,6 +7,20 @@ from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable, shell_quoted
 from ...model.plan import Plan
 from ...ops.execute import Restored
+from ..grammar.options import (
+    ASSUME_YES,
+    DRY_RUN,
+    HUNKS,
+    JSON,
+    OPEN_FILES,
+    PATHS,
+    REF,
+    SKIP_DAMAGED,
+    Command,
+    Option,
+    choice,
+    flag,
+)
 from ..plan.facts import turn_title
 from ..plan.question import PlanQuestion
 from ..show import restored
@@ -21,11 +35,41 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind revert @2", "casrewind revert @2 src/till.py", "casrewind revert @4..@2"),
+    options=(
+        REF._replace(help="the turn, as in @2, or all from one to another, as in @4..@2", nargs="?"),
+        PATHS,
+        Option(("--session",), "reverse all turns of this agent session: its id, or 4 characters of it", "ID"),
+        choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore those of before the turn"),
+        choice(
+            "conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"
+        ),
+        flag("--shared", "also paths that another turn may have changed at the same time, or you after Esc"),
+        flag("--running", "also what a turn that still runs has changed so far"),
+        flag("--known", "of several turns, leave out each one with an unknown change"),
+        HUNKS,
+        SKIP_DAMAGED,
+        DRY_RUN,
+        OPEN_FILES,
+        ASSUME_YES,
+        JSON,
+    ),
+    usage=("[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]"),
+    defaults={"conflicts": ""},
+    more=(
+        "Merges files that were edited since, line by line. Leaves a file alone if the same lines were edited since. "
+        "Keeps what was not captured before the turn. To reverse it, type casrewind undo."
+    ),
+    behind="paths go",
+    saves=True,
+)
+
 _SESSION = 8  # characters of a session id in output
 _PROMPT = 24  # characters of a prompt in the title of several turns
 
 
-def revert(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
     from ...ops.revert import MARKERS
     from ...ops.revert import revert as take_back

@@ -13,6 +13,7 @@ from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
 from ...ops import lookup, restorable
 from ...store.catalog import Marked
+from ..grammar.options import FORMS, JSON, REF, Command, choice
 from ..show import comparison, shapes
 from ..show.changes import first_names, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
@@ -27,8 +28,21 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
+COMMAND = Command(
+    examples=("casrewind show", "casrewind show @2 -p"),
+    options=(
+        REF._replace(help="a turn (@2) or a checkpoint (default: the newest turn)", nargs="?"),
+        *FORMS,
+        choice("form", "entries", "--files", "every path that it holds, with its mode and size"),
+        JSON,
+    ),
+    usage=("[-p | --stat | --name-status | --name-only | --files] [-U N] [--word-diff] [--json] [REF]",),
+    defaults={"form": ""},
+    more="A turn's change is shown as --stat does, a checkpoint as --files does.",
+)
 
-def show(context: "Context", options: "ParsedOptions", done: Done) -> int:
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind show."""
     named = words.Words(context, options)
     found = named.shown_object()

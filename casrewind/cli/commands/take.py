@@ -7,6 +7,7 @@ from ..._typing import TYPE_CHECKING
 from ...ops import lookup
 from ...ops import take as takes
 from ...ops.execute import Restored
+from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
 from ..plan.facts import target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
@@ -19,8 +20,28 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind take ../try --dry-run", "casrewind take ../try src"),
+    options=(
+        Option(("made",), "the directory", "DIR"),
+        Option(("--base",), "the checkpoint that DIR was made from, if casrewind cannot tell", "REF"),
+        PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"),
+        DRY_RUN,
+        OPEN_FILES,
+        ASSUME_YES,
+        JSON,
+    ),
+    usage=("[--base REF] [-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",),
+    more=(
+        "Merges each path with what changed here since, and files by lines. Leaves a path alone if both sides changed "
+        "it differently, or if either side ignores it. It can be undone."
+    ),
+    behind="paths go",
+    saves=True,
+)
 
-def take(context: "Context", options: "ParsedOptions", done: Done) -> int:
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind take."""
     place = os.path.normpath(os.path.join(options.directory, options.made))
     base = None if options.base is None else lookup.checkpoint(context, options.base)

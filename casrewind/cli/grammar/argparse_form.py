@@ -1,29 +1,31 @@
-"""The table of commands as an argparse parser, for completion and the manual page. command_line.py
-reads the command lines.
-"""
+"""The commands as an argparse parser, for completion and the manual page. command_line.py reads the command lines."""
 
 import argparse
 from collections.abc import Callable, Iterable
 
+from ... import __version__
 from ..._typing import Any
 from . import help as texts
-from .command_table import COMMANDS, GLOBAL, Option
+from .command_line import find_command
+from .command_table import COMMANDS, load_command
+from .options import GLOBAL, Option
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The whole grammar."""
+def build_parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
+    """The whole grammar. With `words`, only the commands among them have their options: the others are not imported."""
     parser = argparse.ArgumentParser(prog="casrewind", description=f"{texts.TITLE.partition(': ')[2]}.", allow_abbrev=False)
-    parser.add_argument("-V", "--version", action="version", version=texts.version_text().strip(), help="show the version")
+    parser.add_argument("-V", "--version", action="version", version=__version__, help="show the version")
     everywhere = [option for option in GLOBAL if option.attribute != "json"]  # each command with --json has its own
     _add_options(parser, everywhere, inherited=False)
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for name, command in COMMANDS.items():
-        about = f"{command.help}.{' ' * bool(command.more)}{command.more}"
-        usage = "\n       ".join(texts.usage_forms(name))
-        made = commands.add_parser(
-            name, help=command.help, description=about, usage=usage, epilog="; ".join(command.examples), allow_abbrev=False,
-            aliases=command.aliases,
-        )  # fmt: skip
+    wanted = None if words is None else {find_command(word) for word in words}
+    for name, row in COMMANDS.items():
+        made = commands.add_parser(name, help=row.help, allow_abbrev=False, aliases=row.aliases)
+        if wanted is not None and name not in wanted:
+            continue
+        command = load_command(name)
+        made.description, made.epilog = texts.purpose(name), "; ".join(command.examples)
+        made.usage = "\n       ".join(texts.usage_forms(name))
         _add_options(made, command.options, inherited=False)
         own = {word for option in command.options for word in option.names}
         _add_options(made, [option for option in everywhere if not own & set(option.names)], inherited=True)

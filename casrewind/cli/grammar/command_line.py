@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from ... import errors
 from ...messages import did_you_mean
-from .command_table import ALIASES, COMMANDS, GLOBAL, HELP, VERSION, Command, Option
+from .command_table import ALIASES, COMMANDS, HELP, VERSION, load_command
+from .options import GLOBAL, Command, Option
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _GONE_OPTIONS = frozenset({"--resident", "--no-resident"})
 
 
 class ParsedOptions(_Namespace):
-    """The options of a command line. Each command has those of its row in the table, and nothing else: `getattr` with a
+    """The options of a command line. Each command has its own (`COMMAND` in its file), and nothing else: `getattr` with a
     default is for code that serves several commands.
 
     `rest`: the words after `--`. `dashed`: True if there is a `--`. `topic`: the command that help is asked for. From
@@ -153,10 +154,10 @@ class ParsedOptions(_Namespace):
             """`given`: the attributes of one command line."""
 
 
-def find_command(name: str) -> tuple[str, Command] | None:
-    """(name, command) of a command or an alias; None if there is no such command."""
+def find_command(name: str) -> str | None:
+    """The name of a command or an alias; None if there is no such command."""
     name = ALIASES.get(name, name)
-    return (name, COMMANDS[name]) if name in COMMANDS else None
+    return name if name in COMMANDS else None
 
 
 class CommandLine:
@@ -195,10 +196,10 @@ class CommandLine:
             elif self._is_option(word):
                 raise unknown_option_error(name, self._name, self._known, self._words)
             elif self._command is None:
-                found = find_command(word)
-                if found is None:
+                self._name = find_command(word)
+                if self._name is None:
                     raise unknown_command_error(word)
-                self._name, self._command = found
+                self._command = load_command(self._name)
                 self._given = {**self._command.defaults, **self._given}
                 self._add_options_and_defaults(self._command.options)
             else:
@@ -317,7 +318,7 @@ def unknown_command_error(word: str) -> errors.UsageError:
 def unknown_option_error(name: str, command: str | None, known: dict[str, Option], behind: Iterable[str] = ()) -> errors.UsageError:
     """The error for an unknown option. `behind` are the words that follow the option."""
     if command is None:
-        having = [row for row, found in COMMANDS.items() if any(name in option.names for option in found.options)]
+        having = [row for row in COMMANDS if any(name in option.names for option in load_command(row).options)]
         if having:
             meant = next((word for word in behind if word in having), having[0])
             return errors.UsageError(f"the option {name} goes after its command", f"as in: casrewind {meant} {name}")

@@ -5,9 +5,9 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from ... import __version__
 from .command_line import find_command, unknown_command_error
-from .command_table import ADVANCED, COMMANDS, EVERYDAY, GLOBAL, GROUPS, Command, Option
+from .command_table import ADVANCED, COMMANDS, EVERYDAY, GROUPS, load_command
+from .options import GLOBAL, Command, Option
 
 _WIDEST = 80
 _NARROWEST = 40
@@ -23,13 +23,13 @@ REFERENCE = (
 def short_help() -> str:
     """The short help: one line for each everyday command, and the names of all further commands."""
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
-    lines += [f"  {name:<9} {command.help}" for name, command in COMMANDS.items() if command.group == EVERYDAY]
+    lines += [f"  {name:<9} {row.help}" for name, row in COMMANDS.items() if row.group == EVERYDAY]
     lines.append("")
     for group in GROUPS:
         if group not in (EVERYDAY, ADVANCED):
-            names = [name for name, command in COMMANDS.items() if command.group == group]
-            row = f"{group + ':':<9} {', '.join(names)}"
-            lines += textwrap.wrap(row, _WIDEST, initial_indent="  ", subsequent_indent=" " * 12, break_on_hyphens=False)
+            names = [name for name, row in COMMANDS.items() if row.group == group]
+            line = f"{group + ':':<9} {', '.join(names)}"
+            lines += textwrap.wrap(line, _WIDEST, initial_indent="  ", subsequent_indent=" " * 12, break_on_hyphens=False)
     lines += [
         "",
         "casrewind COMMAND --help explains a command; casrewind help --all lists all.",
@@ -44,10 +44,10 @@ def full_help() -> str:
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]"]
     for group in GROUPS:
         lines += ["", f"{group}:"]
-        for name, command in COMMANDS.items():
-            if command.group == group:
-                also = f" (also: {', '.join(command.aliases)})" if command.aliases else ""
-                lines += _title_and_text_lines(name, command.help + also, 14, columns)
+        for name, row in COMMANDS.items():
+            if row.group == group:
+                also = f" (also: {', '.join(row.aliases)})" if row.aliases else ""
+                lines += _title_and_text_lines(name, row.help + also, 14, columns)
     lines += ["", "Options, before or after the command. -- ends them:"]
     lines += _option_rows((*GLOBAL, _HELP_OPTION, _VERSION_OPTION), columns)
     lines += ["", *_wrap(REFERENCE, columns)]
@@ -56,8 +56,8 @@ def full_help() -> str:
 
 def command_help(name: str, width: int | None = None) -> str:
     """The help of one command."""
-    columns, command = width or _help_width(), COMMANDS[name]
-    lines = [*usage_lines(name, columns), "", *_wrap(f"{command.help}.{' ' * bool(command.more)}{command.more}", columns)]
+    columns, command = width or _help_width(), load_command(name)
+    lines = [*usage_lines(name, columns), "", *_wrap(purpose(name), columns)]
     words = [option for option in command.options if option.is_word and option.help is not None]
     if words:
         lines += ["", *_option_rows(words, columns)]
@@ -71,9 +71,15 @@ def command_help(name: str, width: int | None = None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def purpose(name: str) -> str:
+    """What a command is for, and the rest that its help says before the options."""
+    more = load_command(name).more
+    return f"{COMMANDS[name].help}.{' ' * bool(more)}{more}"
+
+
 def usage_lines(name: str, columns: int) -> list[str]:
     """The usage lines of a command."""
-    command = COMMANDS[name]
+    command = load_command(name)
     start, lines = "usage:", []
     for form in command.usage or (_derived_usage(command),):
         head = f"{start:<6} casrewind {name}"
@@ -86,7 +92,8 @@ def usage_lines(name: str, columns: int) -> list[str]:
 
 def usage_forms(name: str) -> list[str]:
     """The usage of a command, one unbroken line for each form."""
-    return [f"casrewind {name} {form}".rstrip() for form in COMMANDS[name].usage or (_derived_usage(COMMANDS[name]),)]
+    command = load_command(name)
+    return [f"casrewind {name} {form}".rstrip() for form in command.usage or (_derived_usage(command),)]
 
 
 def help_text(options: object) -> str:
@@ -97,12 +104,7 @@ def help_text(options: object) -> str:
     found = find_command(topic)
     if found is None:
         raise unknown_command_error(topic)
-    return command_help(found[0])
-
-
-def version_text() -> str:
-    """The text that `casrewind version` prints."""
-    return f"casrewind {__version__}\n"
+    return command_help(found)
 
 
 _HELP_OPTION = Option(("-h", "--help"), "show help", const=True)

@@ -5,5 +5,5 @@ plan. Escape, ctrl-C and the end of input answer no to every question. Every cha
 
 `timeline` reads checkpoints and `state` has what is shown and chosen; both know no screen. `worker` is the only thread
 that may use the open project. `app`, `keys`, `view` and `widgets` are the screen; only they import textual.
-`commands/picker_or_plain_prompt.py` starts it, or asks at a plain prompt where there is no screen.
+`commands/pick.py` starts it, or asks at a plain prompt where there is no screen.
 """

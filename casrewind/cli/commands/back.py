@@ -1,36 +1,85 @@
-"""casrewind back and rewrite-chat, and restore --chat and --both: rewind a conversation, alone or with the files."""
+"""casrewind back: rewind a conversation, alone or with the files."""
 
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...messages import age_in_words, printable
+from ...messages import age_in_words
 from ...model.lost_work import NO_EDITS
 from ...ops import back_without_chat, conversation, lookup, rewind, turns_elsewhere
 from ...ops import restore as restores
 from ...ops.context import Context
 from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
+from ..grammar.options import (
+    ASSUME_YES,
+    DRY_RUN,
+    EDITS,
+    JSON,
+    OPEN_FILES,
+    SESSION,
+    Command,
+    Option,
+    choice,
+    flag,
+    positive_number,
+)
 from ..plan.facts import branches_in_words, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored, shapes
-from ..show.rewound import fork_shape, removed_prompts, rewound_lines
+from ..show.rewound import fork_shape, rewound_lines
 from ..show.text import Line
-from ..terminal.lines import note, print_json, print_line, print_lines, remark
+from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.questions import YES, Proposal, ask_about_plan, can_person_answer, must_ask_or_raise
 from . import OK, REMARKS, Done
-from .words import Words, paths_of
+from .words import Words
 
 if TYPE_CHECKING:
-    from ...model.checkpoint import Checkpoint
     from ...ops.context import Progress
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
-_WORD = "REWRITE"
+def _turn_or_machine(text: str) -> int | str:
+    """The number of a turn, with or without `@`; the text itself if it names a machine, too. Raises ValueError."""
+    machine, _, there = text.partition(":@")
+    if there and machine not in ("", "after"):
+        positive_number(there)
+        return text
+    return positive_number(text.removeprefix("@"))
+
+
+COMMAND = Command(
+    examples=("casrewind back", "casrewind back 3", "casrewind back 2 --code"),
+    options=(
+        Option(
+            ("prompt",),
+            "the turn, as casrewind list numbers it, or remote:@N of another machine (default: the newest prompt of the "
+            "conversation)",
+            "N",
+            convert=_turn_or_machine,
+            nargs="?",
+        ),
+        choice("what", "code", "--code", "the files only"),
+        choice("what", "chat", "--chat", "the conversation only"),
+        choice("what", "both", "--both", "files and conversation (default)"),
+        *EDITS,
+        SESSION,
+        flag("--in-place", "cut the session itself and keep a copy; its client must not run"),
+        flag("--copy", "copy the removed prompts to the clipboard"),
+        flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"),
+        DRY_RUN,
+        OPEN_FILES,
+        ASSUME_YES,
+        JSON,
+    ),
+    defaults={"what": "both"},
+    more="The conversation before the prompt becomes a new session; the old session is kept.",
+    saves=True,
+    tells_restore=True,
+)
+
 _TOOLS = (
     ("WAYLAND_DISPLAY", ("wl-copy",)),
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
@@ -44,7 +93,7 @@ _TOOLS = (
 _PATIENCE = 5.0
 
 
-def back(context: Context, options: "ParsedOptions", done: Done) -> int:
+def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind back."""
     files, chat = options.what != "chat", options.what != "code"
     if options.keep_edits is not None and not files:
@@ -88,7 +137,7 @@ def back(context: Context, options: "ParsedOptions", done: Done) -> int:
         if not _show_and_ask(_plan_title(context, target), moved):
             print_line("nothing was changed")
             return OK
-    return _rewind_and_report(rewinding, options, done, question, target)
+    return rewind_and_report(rewinding, options, done, question, target)
 
 
 def _back_without_conversation(context: Context, options: "ParsedOptions", done: Done, error: errors.AgentError) -> int:
@@ -113,7 +162,7 @@ def _back_without_conversation(context: Context, options: "ParsedOptions", done:
         context, options, done, lambda: f"back {target.name}{branches_in_words(context, point)}", target=target, since=point, moved=moved,
         is_asked=not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved)), what=f"back --code {turn.id}",
     )  # fmt: skip
-    return _rewind_and_report(
+    return rewind_and_report(
         lambda: back_without_chat.back(context, turn, point, dry_run=options.dry_run, keeper=question.keeper, confirm=question),
         options, done, question,
     )  # fmt: skip
@@ -140,7 +189,7 @@ def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str
         return Rewound(None, (), report, (), (), dry_run=options.dry_run, transcript="")
 
     try:
-        return _rewind_and_report(going_back, options, done, question)
+        return rewind_and_report(going_back, options, done, question)
     except errors.AgentError as error:
         hint = f"casrewind back {word} --code takes the files over" if options.what == "both" else error.hint
         raise errors.AgentError(error.problem, hint) from error
@@ -197,53 +246,7 @@ def _must_ask_about_other_session(target: RewindTarget) -> bool:
     return True
 
 
-def restore_chat_or_both(context: Context, options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
-    """casrewind restore --chat and --both, casrewind jump."""
-    both = options.what == "both"
-    if options.keep_edits is not None and not both:
-        raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")
-    scope = paths_of(context, options.rest, [point], options)
-    if options.dashed and not (scope and both):
-        raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
-    moved = Words(context, options).why_numbers_moved(options.ref or "")
-    asking = both and not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved))
-    found = target_of(context, point)
-    question = PlanQuestion(
-        context, options, done, lambda: f"restore {found.name}{branches_in_words(context, point)}", is_asked=asking,
-        since=point, what="chat", target=found, moved=moved,
-    )  # fmt: skip
-
-    def rewinding() -> Rewound:
-        return rewind.rewind_to_checkpoint(
-            context,
-            point,
-            both=both,
-            scope=scope,
-            dry_run=options.dry_run,
-            skip_damaged=options.skip_damaged,
-            keeper=question.keeper,
-            confirm=question,
-        )
-
-    return _rewind_and_report(rewinding, options, done, question)
-
-
-def rewrite_chat(context: Context, options: "ParsedOptions", done: Done) -> int:
-    """casrewind rewrite-chat."""
-    point = lookup.checkpoint(context, options.ref or "")
-    planned = rewind.rewind_to_checkpoint(context, point, in_place=True, dry_run=True)
-    done()
-    print_lines(removed_prompts(planned), sys.stderr)
-    remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
-    remark(f"  {printable(planned.transcript)}")
-    sys.stderr.write(f"Type {_WORD} to do it: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip() != _WORD:
-        raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return _print_rewound(rewind.rewind_to_checkpoint(context, point, in_place=True), options)
-
-
-def _rewind_and_report(
+def rewind_and_report(
     rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
@@ -252,7 +255,7 @@ def _rewind_and_report(
     try:
         report = rewinding()
     except EditsKept:
-        return _rewind_and_report(rewinding, options, done, question, target)
+        return rewind_and_report(rewinding, options, done, question, target)
     except Declined:
         question.print_that_nothing_changed()
         return OK
@@ -260,12 +263,13 @@ def _rewind_and_report(
     if report.restored is not None and report.dry_run:
         question.find_outside_edits(report.restored.actions)
         question.find_inner_turns(report.restored.actions)
-    return _print_rewound(report, options, target, question)
+    return print_rewound(report, options, target, question)
 
 
-def _print_rewound(
+def print_rewound(
     report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None
 ) -> int:
+    """Print what a rewind did, or would do, as text or JSON. Returns the exit code."""
     copied = None
     if getattr(options, "copy", False) and report.prompts and not report.dry_run:
         copied = _copy_to_clipboard("\n\n".join(report.prompts))

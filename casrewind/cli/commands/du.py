@@ -1,18 +1,17 @@
-"""casrewind gc, verify and du: what a store holds, and what of it can go."""
+"""casrewind du: what uses the space of the store."""
 
 from collections.abc import Sequence
 
-from ... import config, errors
+from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
-from ...ops import lookup, verify_and_repair
-from ...ops.gc import Collected, collect
+from ...ops import lookup
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
-from ...ops.verify_and_repair import STORE, Problem, Verified
+from ..grammar.options import JSON, NUMBER, Command, Option, positive_number
 from ..show import shapes
 from ..show.shapes import Shape
 from ..show.text import description, human_size
-from ..terminal.lines import note, print_json, print_line, remark
+from ..terminal.lines import print_json, print_line, remark
 from ..terminal.table import print_table
 from . import OK, Done
 
@@ -20,127 +19,24 @@ if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind du --by path --depth 2",),
+    options=(
+        NUMBER._replace(help="rows of each table (default: 10; with --json all)"),
+        Option(("--by",), "only this table", choices=("checkpoint", "path", "session")),
+        Option(("--depth",), "aggregate to N directory levels", "N", convert=positive_number),
+        JSON,
+    ),
+    more="By checkpoint, by path and by session, largest first.",
+    stays=True,
+)
+
 _TABLES = ("checkpoint", "path", "session")
 _SHOWN = 10
 """Rows of each table in text output without -n."""
 
 
-def gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    """casrewind gc."""
-    limits = context.limits
-    if options.max_age is not None:  # an explicit age also deletes the newest ten checkpoints
-        limits = limits._replace(max_age=config.parse_age(options.max_age, "--max-age"), keep_last=1)
-    if options.max_count is not None:
-        limits = limits._replace(max_count=config.parse_count(options.max_count, "--max-count"))
-    if options.max_size is not None:
-        limits = limits._replace(max_size=config.parse_size(options.max_size, "--max-size"))
-    if options.auto:
-        from ...hook import background_gc
-
-        background_gc.run_gc(context, limits)
-        return OK
-    found = collect(context, limits, dry_run=options.dry_run)
-    done()
-    if options.json:
-        print_json(_collected_json(found))
-    elif not options.quiet:
-        _print_collected(found)
-    for line in found.notes:
-        note(line)
-    if found.damaged:
-        remark(f"casrewind: {len(found.damaged)} damaged packs were left alone: run casrewind verify --repair")
-    return OK
-
-
-def _print_collected(found: Collected) -> None:
-    freed = f"{human_size(max(found.bytes_before - found.bytes_after, 0))} of {human_size(found.bytes_before)}"
-    dropped = plural(len(found.dropped), "checkpoint")
-    if not found.dropped:
-        print_line(f"no checkpoint to forget, {found.kept:,} kept; {'would free about' if found.dry_run else 'freed'} {freed}")
-    elif found.dry_run:
-        print_line(f"would forget {dropped} and keep {found.kept:,}; would free about {freed}")
-    else:
-        print_line(f"forgot {dropped} and kept {found.kept:,}; freed {freed}")
-    if not found.dry_run:
-        return
-    for item in found.dropped:
-        point = item.checkpoint
-        what = point.label or point.prompt or point.trigger.replace("_", " ")
-        print_line(f"  {point.id}  {age_in_words(point.created_ns):>12}  {item.reason}  {printable(what)}")
-
-
-def _collected_json(found: Collected) -> Shape:
-    return {
-        "kept": found.kept,
-        "dropped": len(found.dropped),
-        "bytes_before": found.bytes_before,
-        "bytes_after": found.bytes_after,
-        "dry_run": found.dry_run,
-        "checkpoints": [{"id": item.checkpoint.id, "reason": item.reason} for item in found.dropped],
-    }
-
-
-def verify(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    """casrewind verify."""
-    found = verify_and_repair.repair(context) if options.repair else verify_and_repair.verify(context, quick=options.quick)
-    done()
-    return _print_verified_for_exit_code(found, options)
-
-
-def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
-    """casrewind verify of a store with too much damage to open."""
-    return _print_verified_for_exit_code(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
-
-
-def _print_verified_for_exit_code(found: Verified, options: "ParsedOptions") -> int:
-    if options.json:
-        print_json(_verified_json(found))
-    else:
-        _print_verified(found, quick=options.quick)
-    for line in found.notes:
-        note(line)
-    return errors.StoreDamaged.exit_code if found.problems else OK
-
-
-def _print_verified(found: Verified, *, quick: bool) -> None:
-    for line in found.repaired:
-        print_line(f"repaired: {printable(line)}")
-    if not found.problems:
-        how = "found in place" if quick else "read and checked"
-        print_line(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} {how}")
-        return
-    print_line(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
-    for problem in found.problems:
-        print_line(f"  {problem.kind} {problem.id[:16]}: {printable(problem.detail)}")
-    if any(problem.affects for problem in found.problems):
-        print_line("  --json names every checkpoint and path that is affected")
-    print_line("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
-    if not found.repaired:
-        print_line("  casrewind verify --repair mends what can be mended")
-    print_line("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
-
-
-def _verified_json(found: Verified) -> Shape:
-    return {
-        "ok": not found.problems,
-        "problems": [
-            {
-                "kind": problem.kind,
-                "id": problem.id,
-                "detail": problem.detail,
-                "affects": [{"checkpoint": place.checkpoint, **shapes.path(place.path)} for place in problem.affects],
-            }
-            for problem in found.problems
-        ],
-        "blobs": found.blobs,
-        "checkpoints": found.checkpoints,
-        "repaired": list(found.repaired),
-    }
-
-# -- what uses the space
-
-
-def du(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind du."""
     tables = _TABLES if options.by is None else (options.by,)
     if options.depth is not None and "path" not in tables:

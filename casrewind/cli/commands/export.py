@@ -1,27 +1,42 @@
-"""casrewind export and import: checkpoints as one stream."""
+"""casrewind export: checkpoints as one stream."""
 
-import os
 import sys
 from collections.abc import Mapping
-from typing import BinaryIO
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural
 from ...remote import remote_config as configs
+from ..grammar.options import REF, Command, Option, flag
 from ..show.remote import saved_first_line
 from ..show.text import human_size
 from ..terminal.lines import remark
 from . import OK, REMARKS, Done
-from .remote import print_pulled, remark_on_save
+from .push import remark_on_save
 
 if TYPE_CHECKING:
     from ...ops.context import Context
     from ...remote.remote_config import RemoteConfig
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind export @1 > turn.export", "casrewind export > all.export"),
+    options=(
+        REF._replace(help="a checkpoint (default: all)", nargs="?"),
+        flag("--plain", "without encryption: everybody who has the stream can read it"),
+        Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE"),
+    ),
+    more=(
+        "Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with last, it saves "
+        "the files of now first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop "
+        "import -"
+    ),
+    saves=True,
+    stays=True,
+)
 
-def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind export."""
     from ...ops import lookup
     from ...remote import archive, outgoing
@@ -29,7 +44,7 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if sys.stdout.isatty():
         raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
     found = configs.find(context.store)
-    master = None if options.plain else _key_for_stream({}, options, found)
+    master = None if options.plain else key_for_stream({}, options, found)
     if not options.plain and master is None:
         raise errors.RemoteError(
             "an export needs a key: this project has no remote",
@@ -48,30 +63,7 @@ def export(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return REMARKS if is_incomplete else OK
 
 
-def _key_for_stream(environ: Mapping[str, str], options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
+def key_for_stream(environ: Mapping[str, str], options: "ParsedOptions", found: "tuple[str, RemoteConfig] | None") -> bytes | None:
     """The key that is given for a stream, else that of the project's remote, else None."""
     given = configs.key_from(environ, file=options.key_file or "")
     return given if given is not None or found is None else configs.key(*found)
-
-
-def import_export(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    """casrewind import."""
-    from ...remote import archive
-
-    found = configs.find(context.store)
-    master, config = _key_for_stream(context.environ, options, found), None if found is None else found[1]
-    if options.file == "-":
-        taken = archive.import_stream(context, sys.stdin.buffer, master, config)
-    else:
-        with _open_export_file(options) as stream:
-            taken = archive.import_stream(context, stream, master, config)
-    done()
-    return print_pulled(taken, options, "the export")
-
-
-def _open_export_file(options: "ParsedOptions") -> BinaryIO:
-    assert options.file is not None
-    try:
-        return open(os.path.join(options.directory, options.file), "rb")
-    except OSError as error:
-        raise errors.UsageError(f"cannot read {printable(options.file)}: {error.strerror}") from error

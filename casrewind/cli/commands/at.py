@@ -1,55 +1,39 @@
-"""casrewind statusline and at: what the client of an agent runs, or its extension."""
+"""casrewind at: the checkpoint of a session's entry. A client's extension runs it before it asks a person."""
 
-import json
-import os
-import select
-import sys
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...hook.state_line import line_of_unusable_store, state_line
 from ...messages import plural
 from ...ops.context import Context
-from ...settings import Settings, open_until_end
+from ..grammar.options import JSON, Command, Option, positive_number
 from ..terminal.lines import print_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
 
-_PATIENCE = 0.5
-"""Seconds in which a client begins to write what it knows."""
-_MOST = 1 << 20
+COMMAND = Command(
+    examples=("casrewind at --session 01a20188 --entry f6b36a33",),
+    options=(
+        Option(("--session",), "the client's id of the session", "ID"),
+        Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID", group="at"),
+        Option(
+            ("--turn",),
+            "the prompt of turn N of casrewind list, which must be of the session",
+            "N",
+            convert=positive_number,
+            group="at",
+        ),
+        JSON,
+    ),
+    more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.",
+)
+
 _NAMED = 5
 """Paths that a question in a client names: its answers have to stay on the screen."""
 
 
-def statusline(settings: Settings, options: "ParsedOptions") -> int:
-    """casrewind statusline. Its exit code is 0: a client shows nothing after another one."""
-    place = _project_on_stdin() or options.directory
-    try:
-        with open_until_end(place, settings, create=False) as context:
-            print_line(state_line(context))
-    except errors.WorkspaceNotFound:
-        print_line("casrewind: no checkpoint yet")
-    except (errors.CasrewindError, OSError) as error:
-        print_line(line_of_unusable_store(error))
-    return OK
-
-
-def _project_on_stdin() -> str:
-    """The project that a client names on standard input, or ""."""
-    try:
-        if sys.stdin.isatty() or not select.select([0], [], [], _PATIENCE)[0]:
-            return ""
-        told = json.loads(os.read(0, _MOST))
-        place = told.get("workspace", {}).get("project_dir") or told.get("cwd") or ""
-    except (OSError, ValueError, AttributeError, RecursionError):
-        return ""
-    return place if isinstance(place, str) and os.path.isabs(place) and os.path.isdir(place) else ""
-
-
-def at(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
     from ...ops import lookup
     from ...ops.checkpoint_names import label_of

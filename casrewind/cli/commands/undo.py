@@ -1,4 +1,4 @@
-"""casrewind undo and redo."""
+"""casrewind undo, and what redo shares with it."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -8,6 +8,7 @@ from ..._typing import TYPE_CHECKING
 from ...model.history import UNDO, Step
 from ...model.lost_work import OutsideEdits
 from ...model.plan import Action
+from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, flag
 from ..plan.facts import step_in_words
 from ..plan.question import PlanQuestion
 from ..show import restored
@@ -21,18 +22,29 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
+COMMAND = Command(
+    examples=("casrewind undo", "casrewind undo --list"),
+    options=(
+        DRY_RUN,
+        flag("--list", "list the restores that can be undone"),
+        flag("--all", "also undo paths that were edited since the restore"),
+        flag("--older", "even if a newer back changed only a conversation"),
+        OPEN_FILES,
+        ASSUME_YES,
+        JSON,
+    ),
+    more="Keeps what you edited since. It shows the plan and asks. Without a terminal it needs --yes.",
+    saves=True,
+    tells_restore=True,
+)
 
-def undo(context: "Context", options: "ParsedOptions", done: Done) -> int:
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind undo."""
-    return _list_show_or_do_step(context, options, done, everything=options.all, older=options.older)
+    return list_or_take_step(context, options, done, everything=options.all, older=options.older)
 
 
-def redo(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    """casrewind redo."""
-    return _list_show_or_do_step(context, options, done)
-
-
-def _list_show_or_do_step(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
+def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
     from ...ops import undo as undos
 

@@ -10,6 +10,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import printable
 from ...ops.turn_view import TurnView
 from ..grammar.command_line import CommandLine
+from ..grammar.options import Command
 from ..picker.timeline import interrupted_restore_details
 from ..show.text import Line
 from ..terminal.lines import (
@@ -22,13 +23,14 @@ from ..terminal.lines import (
     reporter,
 )
 from ..terminal.questions import Proposal, ask_about_plan, read_answer
-from . import OK, REMARKS, Done, back_and_rewrite_chat, diff, restore, save_run_pin_cat, undo_and_redo
+from . import OK, REMARKS, Done, diff, pin, redo, restore, rewrite_chat, undo
 from . import list as listing
 
 if TYPE_CHECKING:
     from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(examples=(), options=(), saves=True, tells_restore=True)
 _LEAST_WIDTH = 40
 """Minimum columns for a full screen."""
 _PAGE = 10
@@ -37,16 +39,16 @@ _HELP = (
     "d REF REF from one to the other   u undo   U undo all   r redo   p REF pin   l REF LABEL   a all   m more   q quit"
 )
 _WAYS = {
-    "u": (undo_and_redo.undo, ["undo"]),
-    "U": (undo_and_redo.undo, ["undo", "--all"]),
-    "r": (undo_and_redo.redo, ["redo"]),
-    "continue": (restore.restore, ["restore", "--continue"]),
-    "abort": (restore.restore, ["restore", "--abort"]),
+    "u": (undo.run, ["undo"]),
+    "U": (undo.run, ["undo", "--all"]),
+    "r": (redo.run, ["redo"]),
+    "continue": (restore.run, ["restore", "--continue"]),
+    "abort": (restore.run, ["restore", "--abort"]),
 }
 _WHAT = {"c": "--code", "t": "--chat", "b": "--both"}
 
 
-def pick(context: "Context", options: "ParsedOptions", done: Done) -> int:
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """Choose a checkpoint and restore it, on a full screen or with a plain prompt."""
     if not has_screen():
         return _ask_at_plain_prompt(context, options, done)
@@ -100,7 +102,7 @@ class _Prompt:
             if is_changed and (lines := interrupted_restore_details(self._context)):
                 for line in ("A restore was interrupted here.", *lines, "continue finishes it, abort takes it back"):
                     print_line(line)
-            self._run_command(listing.list_turns, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
+            self._run_command(listing.run, ["list", "-n", str(self._rows), *(["--all"] if self._all else [])])
             print_line(_HELP)
             try:
                 answer = read_answer("What now? [q] ").strip()
@@ -131,18 +133,18 @@ class _Prompt:
         elif verb in _WHAT and given:
             return self._restore_or_offer_to_skip_damaged(["restore", given[0], _WHAT[verb]], given[1:])
         elif verb == "i" and len(given) == 1:
-            return self._run_command(back_and_rewrite_chat.rewrite_chat, ["rewrite-chat", given[0]])
+            return self._run_command(rewrite_chat.run, ["rewrite-chat", given[0]])
         elif verb == "d" and given:
-            self._run_command(diff.diff, ["diff", "--patch", *given[:2]], given[2:])
+            self._run_command(diff.run, ["diff", "--patch", *given[:2]], given[2:])
         elif (verb == "p" and len(given) == 1) or (verb == "l" and len(given) > 1):
-            return self._run_command(save_run_pin_cat.pin, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
+            return self._run_command(pin.run, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
         else:
             remark(f"casrewind: {answer!r} is none of the answers")
         return None
 
     def _restore_or_offer_to_skip_damaged(self, line: list[str], paths: list[str]) -> int:
         try:
-            return self._run_command(restore.restore, line, paths)
+            return self._run_command(restore.run, line, paths)
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._context.store.is_interrupted(self._context.root.key):
                 raise
@@ -150,7 +152,7 @@ class _Prompt:
             if not ask_about_plan(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
                 print_line("nothing was changed")
                 return OK
-            return self._run_command(restore.restore, [*line, "--skip-damaged"], paths)
+            return self._run_command(restore.run, [*line, "--skip-damaged"], paths)
 
     def _run_command(self, command: Callable[..., int], line: list[str], paths: list[str] | None = None) -> int:
         options = CommandLine([*line, "--", *paths] if paths else line).parse_line()

@@ -1,4 +1,4 @@
-"""casrewind stores and adopt: all stores of a user. They need no open project."""
+"""casrewind stores: all stores of a user. It needs no open project."""
 
 import os
 from collections.abc import Sequence
@@ -7,20 +7,35 @@ from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable, shell_quoted
 from ...ops.all_stores import Found, Pruned
+from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
 from ..show import shapes
-from ..show.shapes import path
 from ..show.text import human_size
-from ..terminal.lines import print_json, print_line, remark
+from ..terminal.lines import print_json, print_line
 from ..terminal.questions import agreed_for_good, must_ask_or_raise
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
-    from ...ops.adopt import Adopted
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
+COMMAND = Command(
+    examples=("casrewind stores --prune-missing 30d --dry-run",),
+    options=(
+        Option(
+            ("--prune-missing",),
+            "delete stores unused for AGE if their projects no longer exist (keeps pinned and possibly unmounted ones)",
+            "AGE",
+        ),
+        flag("--force", "also stores with pins or interrupted restores", inherits=True),
+        DRY_RUN._replace(help="show what would be deleted, and what is kept and why"),
+        ASSUME_YES,
+        JSON,
+    ),
+    is_alone=True,
+)
 
-def stores(settings: "Settings", options: "ParsedOptions") -> int:
+
+def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind stores."""
     if settings.store is not None:
         raise errors.UsageError("stores lists all of the data directory", "leave --store out")
@@ -132,32 +147,3 @@ def _shape_of_pruned(found: Pruned) -> shapes.Shape:
         "bytes_freed": found.freed,
         "dry_run": found.dry_run,
     }
-
-
-def adopt(settings: "Settings", options: "ParsedOptions") -> int:
-    """casrewind adopt."""
-    from ...remote import take_over
-
-    found = take_over.adopt(options.directory, options.old, settings)
-    if options.json:
-        places = {"old": found.old, "root": found.root, "store": found.store}
-        shape = {key: value for name, place in places.items() for key, value in path(os.fsencode(place), name).items()}
-        more = {"machine": found.machine or None, "problems": list(found.problems)}
-        print_json({**shape, "checkpoints": found.checkpoints, **more})
-    else:
-        _print_adopted(found)
-    for problem in found.problems:
-        remark(f"casrewind: {problem}")
-    return REMARKS if found.problems else OK
-
-
-def _print_adopted(found: "Adopted") -> None:
-    checkpoints, old = plural(found.checkpoints, "checkpoint"), printable(found.old)
-    if not found.machine:
-        print_line(f"adopted {checkpoints} of {old}: they are those of {printable(found.root)} now")
-    elif not found.checkpoints:
-        print_line(f"nothing new in the store of {old}")
-    else:
-        print_line(f"took over {checkpoints} of {old}: this project has its own, so these are listed as those of {found.machine}")
-        print_line(f"  casrewind list --remote lists them, casrewind restore {found.machine}:last restores the newest")
-        print_line(f"  undo takes back nothing that was restored at {old}; the store of {old} stays")

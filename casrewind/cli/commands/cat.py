@@ -1,0 +1,32 @@
+"""casrewind cat."""
+
+
+from ..._typing import TYPE_CHECKING
+from ..grammar.options import Command, Option
+from ..terminal.lines import write_bytes
+from . import OK, Done
+
+if TYPE_CHECKING:
+
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind cat @1:README.md > README.old",),
+    options=(Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),
+    more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a REF.",
+)
+
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind cat."""
+    from ...ops import lookup, path_history
+    from ...worktree import root as roots
+
+    point, given = lookup.checkpoint_and_path(context, options.file or "")
+    (path,) = roots.paths_below_root(context.root.path, [given], options.directory)
+    pieces = path_history.stream_file(context, point, path)
+    done()
+    for piece in pieces:
+        write_bytes(piece)
+    return OK

@@ -1,0 +1,65 @@
+"""casrewind clone: a new project of a checkpoint on a remote."""
+
+import os
+
+from ..._typing import TYPE_CHECKING
+from ...messages import age_in_words, plural, printable
+from ..grammar.options import JSON, Command, Option, flag
+from ..terminal.lines import note, print_json, print_line, remark
+from ..terminal.questions import can_person_answer
+from . import OK, REMARKS
+from .remote import CONNECTION, URL, ask_for_passphrase, config_of_options, remark_on_strangers
+
+if TYPE_CHECKING:
+    from ...settings import Settings
+    from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind clone s3://team/shop shop",),
+    options=(
+        Option(("url",), URL, "URL"),
+        Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
+        Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
+        flag("--all", "all checkpoints of that machine"),
+        *CONNECTION,
+        JSON,
+    ),
+    is_alone=True,
+)
+
+
+def run(settings: "Settings", options: "ParsedOptions") -> int:
+    """casrewind clone."""
+    from ...remote import clone as clones
+
+    assert options.url is not None
+    wanted = config_of_options(options, options.url)
+    name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"
+    directory = os.path.join(options.directory, name)
+    ask = ask_for_passphrase if can_person_answer() else None
+    found = clones.clone(
+        wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
+        key_file=options.key_file or "", ask=ask,
+    )  # fmt: skip
+    point = found.point
+    if options.json:
+        print_json({
+            "root": found.root, "checkpoint": point.id, "machine": found.machine, "files": found.files,
+            "checkpoints": found.checkpoints, "resume": None if found.chat is None else found.chat.resume, "problems": list(found.problems),
+            "strangers": found.strangers,
+        })  # fmt: skip
+    else:
+        print_line(f"restored {plural(found.files, 'file')} into {printable(name)}")
+        prompt = point.label or point.prompt.partition("\n")[0]
+        said = f', "{printable(prompt[:40])}"' if prompt else ""
+        print_line(f"  {point.id}, {age_in_words(point.created_ns)}{said}, of {found.machine}")
+        if options.all:
+            print_line(f"  {plural(found.checkpoints, 'checkpoint')} came along: casrewind -C {printable(name)} list")
+        if found.chat is not None:
+            print_line(f"continue the conversation: {found.chat.resume}")
+    if found.note:
+        note(printable(found.note))
+    for problem in found.problems:
+        remark(f"casrewind: {problem}")
+    remark_on_strangers(found.strangers, options.url)
+    return REMARKS if found.problems else OK

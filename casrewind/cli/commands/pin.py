@@ -1,0 +1,45 @@
+"""casrewind pin."""
+
+
+from ..._typing import TYPE_CHECKING
+from ..grammar.options import JSON, REF, Command, Option
+from ..terminal.lines import print_json, print_lines
+from . import OK, Done
+
+if TYPE_CHECKING:
+
+    from ...ops.context import Context
+    from ...ops.pins import Marking
+    from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind pin last 'it works'",),
+    options=(
+        REF,
+        Option(("label",), "new label, no other kind of REF and not that of a newer checkpoint", "LABEL", nargs="?"),
+        JSON,
+    ),
+    stray="a label of several words needs quotes: casrewind pin last 'it works'",
+)
+
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind pin."""
+    from ...ops import lookup, pins
+
+    return print_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
+
+
+def print_marking(context: "Context", options: "ParsedOptions", report: "Marking", done: Done) -> int:
+    """Print what was marked, as text or JSON. Returns the exit code."""
+    done()
+    if options.json:
+        from ...ops import lookup
+        from ..show import shapes
+
+        print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current_id(context))})
+    else:
+        from ..show.pinned import marking_lines
+
+        print_lines(marking_lines(report))
+    return OK

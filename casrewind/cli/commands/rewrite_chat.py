@@ -1,0 +1,43 @@
+"""casrewind rewrite-chat: cut a conversation in its own session."""
+
+import sys
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...messages import printable
+from ...ops import lookup, rewind
+from ...ops.context import Context
+from ..grammar.options import JSON, REF, Command
+from ..show.rewound import removed_prompts
+from ..terminal.lines import print_lines, remark
+from . import Done
+from .back import print_rewound
+
+if TYPE_CHECKING:
+    from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind rewrite-chat @2",),
+    options=(
+        REF._replace(help="a checkpoint that an agent's hook made"),
+        JSON,
+    ),
+    more="Asks for the word REWRITE. The client must not run.",
+)
+
+_WORD = "REWRITE"
+
+
+def run(context: Context, options: "ParsedOptions", done: Done) -> int:
+    """casrewind rewrite-chat."""
+    point = lookup.checkpoint(context, options.ref or "")
+    planned = rewind.rewind_to_checkpoint(context, point, in_place=True, dry_run=True)
+    done()
+    print_lines(removed_prompts(planned), sys.stderr)
+    remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
+    remark(f"  {printable(planned.transcript)}")
+    sys.stderr.write(f"Type {_WORD} to do it: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != _WORD:
+        raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
+    return print_rewound(rewind.rewind_to_checkpoint(context, point, in_place=True), options)

@@ -1,0 +1,70 @@
+"""casrewind uninstall: the reverse of install."""
+
+import os
+
+from ..._typing import TYPE_CHECKING
+from ...agents import install as installs
+from ...agents.install import Uninstalled
+from ...messages import plural, printable
+from ..grammar.options import AGENT, JSON, Command
+from ..show.shapes import Shape, path, path_or_none
+from ..terminal.lines import print_json, print_line
+from . import OK
+from .install import SCOPE, find_target, load_client_named
+
+if TYPE_CHECKING:
+    from ...settings import Settings
+    from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind uninstall claude",),
+    options=(
+        AGENT,
+        SCOPE,
+        JSON,
+    ),
+    more="Removes casrewind's hooks from the settings and nothing else. Checkpoints are kept.",
+    is_alone=True,
+)
+
+
+def run(settings: "Settings", options: "ParsedOptions") -> int:
+    """casrewind uninstall."""
+    target = find_target(load_client_named(settings, options), settings, options)
+    is_printed = target.client.prints_hooks_only
+    found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
+    if options.json:
+        print_json(_shape_of_uninstalled(found))
+    elif is_printed:
+        print_line(f"remove the hooks with this in their command: hook {target.client.name}")
+    else:
+        _print_uninstalled(found)
+    return OK
+
+
+def _print_uninstalled(found: Uninstalled) -> None:
+    client = found.target.client
+    if not found.written and found.command is None:
+        print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")
+        return
+    print_line(f"uninstalled: {client.title}, {plural(len(found.events), 'event')}; checkpoints stay")
+    for item in found.written:
+        print_line(f"  settings  {printable(item.path)}{' (as before the installation)' if item.restored else ''}")
+    if found.command is not None:
+        print_line(f"  command   removed {printable(found.command)}")
+    for note in found.notes:
+        print_line(f"  note: {note}")
+
+
+def _shape_of_uninstalled(found: Uninstalled) -> Shape:
+    return {
+        "agent": found.target.client.name,
+        "scope": found.target.scope,
+        "changed": bool(found.written or found.command),
+        "settings": [
+            {**path(os.fsencode(item.path)), "changed": item.changed, "restored": item.restored} for item in found.written
+        ],
+        "events": list(found.events),
+        **path_or_none(found.command, "command"),
+        "notes": list(found.notes),
+    }

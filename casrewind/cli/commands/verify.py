@@ -1,0 +1,85 @@
+"""casrewind verify."""
+
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...messages import plural, printable
+from ...ops import verify_and_repair
+from ...ops.verify_and_repair import STORE, Problem, Verified
+from ..grammar.options import JSON, Command, flag
+from ..show import shapes
+from ..show.shapes import Shape
+from ..terminal.lines import note, print_json, print_line
+from . import OK, Done
+
+if TYPE_CHECKING:
+    from ...ops.context import Context
+    from ..grammar.command_line import ParsedOptions
+
+COMMAND = Command(
+    examples=("casrewind verify --quick",),
+    options=(
+        flag("--quick", "check the structure, and only that content exists", group="how"),
+        flag("--repair", "repair what can be repaired and set damaged files aside, then check", group="how"),
+        JSON,
+    ),
+    stays=True,
+)
+
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind verify."""
+    found = verify_and_repair.repair(context) if options.repair else verify_and_repair.verify(context, quick=options.quick)
+    done()
+    return _print_verified_for_exit_code(found, options)
+
+
+def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
+    """casrewind verify of a store with too much damage to open."""
+    return _print_verified_for_exit_code(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
+
+
+def _print_verified_for_exit_code(found: Verified, options: "ParsedOptions") -> int:
+    if options.json:
+        print_json(_verified_json(found))
+    else:
+        _print_verified(found, quick=options.quick)
+    for line in found.notes:
+        note(line)
+    return errors.StoreDamaged.exit_code if found.problems else OK
+
+
+def _print_verified(found: Verified, *, quick: bool) -> None:
+    for line in found.repaired:
+        print_line(f"repaired: {printable(line)}")
+    if not found.problems:
+        how = "found in place" if quick else "read and checked"
+        print_line(f"sound: {plural(found.checkpoints, 'checkpoint')}, {plural(found.blobs, 'blob')} {how}")
+        return
+    print_line(f"DAMAGED: {plural(len(found.problems), 'problem')} in {plural(found.checkpoints, 'checkpoint')}")
+    for problem in found.problems:
+        print_line(f"  {problem.kind} {problem.id[:16]}: {printable(problem.detail)}")
+    if any(problem.affects for problem in found.problems):
+        print_line("  --json names every checkpoint and path that is affected")
+    print_line("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
+    if not found.repaired:
+        print_line("  casrewind verify --repair mends what can be mended")
+    print_line("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
+
+
+def _verified_json(found: Verified) -> Shape:
+    return {
+        "ok": not found.problems,
+        "problems": [
+            {
+                "kind": problem.kind,
+                "id": problem.id,
+                "detail": problem.detail,
+                "affects": [{"checkpoint": place.checkpoint, **shapes.path(place.path)} for place in problem.affects],
+            }
+            for problem in found.problems
+        ],
+        "blobs": found.blobs,
+        "checkpoints": found.checkpoints,
+        "repaired": list(found.repaired),
+    }
