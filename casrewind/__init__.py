@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.save import Saved
     from .ops.status import Status
     from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
-    from .ops.verify_and_repair import Problem, Verified
+    from .ops.verify import Problem, Verified
     from .projects import adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
@@ -171,7 +171,7 @@ _ROOMS = {
     "ops.status": "Status",
     "ops.all_stores": "Found Pruned Spared Timeline",
     "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
-    "ops.verify_and_repair": "Problem Verified",
+    "ops.verify": "Problem Verified",
     "projects": "adopt_moved prune_missing stores",
     "remote.clone": "Cloned clone",
     "remote.pull": "Pulled",

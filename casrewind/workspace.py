@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .ops.rewind import Rewound
     from .ops.status import Status
     from .ops.usage import Usage
-    from .ops.verify_and_repair import Verified
+    from .ops.verify import Verified
     from .remote.pull import Pulled
     from .remote.pushed import Pushed
     from .store.catalog import Marked
@@ -441,15 +441,15 @@ class Workspace:
     def verify(self, *, quick: bool = False) -> "Verified":
         """Read and check the whole store. With `quick`, check its structure, and for content only its presence. Damage
         is not an error: `Verified.problems` names it. Changes nothing."""
-        from .ops import verify_and_repair
+        from .ops import verify
 
-        return verify_and_repair.verify(self._context, quick=quick)
+        return verify.verify(self._context, quick=quick)
 
     def repair(self) -> "Verified":
         """Repair a damaged store as far as possible, then verify it. Open the workspace with `Settings.repair`."""
-        from .ops import verify_and_repair
+        from .ops import verify
 
-        return verify_and_repair.repair(self._context)
+        return verify.repair(self._context)
 
     def gc(self, limits: "Limits | None" = None, *, dry_run: bool = False) -> "Collected":
         """Delete checkpoints beyond `limits` (default: those of the settings) and free unused space. Raises StoreBusy,

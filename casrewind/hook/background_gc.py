@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from .. import errors, launch
-from ..store.budget_and_gc_state import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks
+from ..store.budget import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks
 from ..store.failure_log import FailureLog
 
 TYPE_CHECKING = False

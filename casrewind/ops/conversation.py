@@ -13,7 +13,7 @@ from .. import agents, errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_format, transcript
 from ..agents.client import ConversationClient
-from ..agents.prompts_by_id_and_text import CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
+from ..agents.prompt_matching import CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
 from ..agents.session_files import Homes
 from ..agents.transcript import Prompt
 from ..messages import printable

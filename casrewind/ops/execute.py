@@ -26,8 +26,8 @@ from ..store.store import Store
 from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from . import save
-from .capture_before_restore import CapturedState
 from .context import Context
+from .safety_capture import CapturedState
 
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size
 

@@ -25,10 +25,10 @@ from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_modes_that_took
 from . import save
-from .capture_before_restore import CapturedState, add_present_paths, obstacles_error
 from .context import Context
 from .execute import Restored, interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
 from .preflight import check_and_read_blobs, find_actions_below_mounts, find_open_files, refuse_open_databases
+from .safety_capture import CapturedState, add_present_paths, obstacles_error
 
 _CONTINUE = (
     "{} and run casrewind restore --continue again, or take the restore back with casrewind restore --abort"

@@ -21,7 +21,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.history import ABORT, CONTINUE
 from ..model.retention import Decision, Dropped, Limits
 from ..store.agent_sessions import AgentSession
-from ..store.budget_and_gc_state import bytes_reserved_for_gc, has_room_for_few_files, most_bytes_copied_before_removal
+from ..store.budget import bytes_reserved_for_gc, has_room_for_few_files, most_bytes_copied_before_removal
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep

@@ -18,8 +18,7 @@ from ..model.plan import OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.places_kept_by_restore import ProtectedPlaces
-from .capture_before_restore import CapturedState, Stranger, add_present_paths
+from ..worktree.protected_places import ProtectedPlaces
 from .context import Context
 from .moved_files import MOVED
 from .preflight import SKIP_DAMAGED
@@ -34,6 +33,7 @@ from .revert import (
     what_turns_did,
     with_way_out,
 )
+from .safety_capture import CapturedState, Stranger, add_present_paths
 from .turn_view import TurnView
 from .undo import possible_actions
 

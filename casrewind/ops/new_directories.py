@@ -19,7 +19,7 @@ from ..model.plan import Action, Kept
 from ..model.respelled import refuse_paths_with_one_name
 from ..worktree.new_tree import NewTree
 from ..worktree.worktreeinclude_files import CarriedFile
-from .carried_ignored_files import Carried
+from .carried_files import Carried
 from .context import Context
 from .execute import Contents
 from .worktree_copies import WorktreeCopies

@@ -20,8 +20,8 @@ from ..model.manifest import FILE
 from ..model.plan import Action
 from ..store import packs
 from ..worktree.ignored import is_recreatable
-from .capture_before_restore import CapturedState
 from .context import Context
+from .safety_capture import CapturedState
 
 _OLDER = 200  # checkpoints before the target, in which the file is looked for
 _LEAST = 3  # letters of a name that resembles another one

@@ -22,8 +22,8 @@ from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_o
 from ..model.respelled import join_respelled
 from ..store import packs
 from ..worktree.reader import means_absent_path
-from .capture_before_restore import CapturedState, command_to_open, describe_in_cloud, describe_mount, obstacles_error
 from .context import Context
+from .safety_capture import CapturedState, command_to_open, describe_in_cloud, describe_mount, obstacles_error
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
 _SPARE = 1 << 20  # bytes that must remain free after a restore

@@ -20,12 +20,12 @@ from ..model.plan import Kept, Merged, Plan
 from ..model.respelled import refuse_paths_with_one_name
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.places_kept_by_restore import PROTECTED, ProtectedPlaces
-from . import capture_before_restore, preflight
-from .capture_before_restore import CapturedState
+from ..worktree.protected_places import PROTECTED, ProtectedPlaces
+from . import preflight, safety_capture
 from .context import Context
 from .execute import Restored, execute
 from .restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
+from .safety_capture import CapturedState
 
 if TYPE_CHECKING:  # few restores have edits
     from ..model.turn_records import Turn
@@ -172,7 +172,7 @@ def _plan_from_target(
 
         missing_paths(context, [target], scope)
     with name_checkpoint_in_errors(context.store):
-        now = capture_before_restore.capture_for(context, writer, target.tree, scope)
+        now = safety_capture.capture_for(context, writer, target.tree, scope)
     scope = now.scope
     record = recorded_coverage(context.store, target)
     places = paths.PathScope(scope)

@@ -21,7 +21,7 @@ from ..model.manifest import DIR, FILE, PURGED
 from ..model.plan import Action, Kept, Plan
 from ..store.reading import TreeCache, TreesAhead
 from ..worktree.new_tree import GIT
-from . import carried_ignored_files, directory_origins, preflight
+from . import carried_files, directory_origins, preflight
 from .context import Context
 from .execute import Restored, WrittenDirectory
 from .new_directories import Destination, Row, Writing, rows_made
@@ -62,7 +62,7 @@ def materialise(
             found = readable_entries(load, target.tree, lost, in_order=True)
             everything = plans.sort_and_pack(_make_actions_without_purged(found, purged))
         kinds = chain(((path, entry.kind) for path, entry in rows_made(everything)), ((item.path, PURGED) for item in purged))
-        more = carried_ignored_files.find_within_limit(context, kinds) if from_worktree else carried_ignored_files.NOTHING
+        more = carried_files.find_within_limit(context, kinds) if from_worktree else carried_files.NOTHING
         if lost or skip_damaged:  # find what must be skipped before anything is written
             lost += preflight.unreadable_content(context, everything)
         if not skip_damaged:
@@ -108,7 +108,7 @@ def materialise(
 
 def _report_of_plan(
     target: Checkpoint, places: Sequence[Destination], actions: Sequence[Action], kept: Iterable[Kept], count: int,
-    more: carried_ignored_files.Carried,
+    more: carried_files.Carried,
 ) -> Restored:
     """What would be written."""
     return Restored(

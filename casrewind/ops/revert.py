@@ -27,7 +27,6 @@ from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
-from .capture_before_restore import CapturedState
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions, entry_of_stored_bytes
 from .context import Context
 from .execute import Restored
@@ -35,6 +34,7 @@ from .moved_files import find_moved_files
 from .path_contents import FileMovedOn, PathContents
 from .provenance import Makers, Provenance
 from .restore import Confirm, confirm_and_execute, plan_without_changes
+from .safety_capture import CapturedState
 from .turn_view import TurnView
 from .undo import prepare_actions
 

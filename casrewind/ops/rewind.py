@@ -13,7 +13,7 @@ from .. import errors, locations
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
 from ..agents.carried_lines import carried
-from ..agents.prompts_by_id_and_text import prompt_of_checkpoint
+from ..agents.prompt_matching import prompt_of_checkpoint
 from ..agents.transcript import Prompt
 from ..messages import enumerated, printable
 from ..model import checkpoint as checkpoints

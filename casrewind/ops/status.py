@@ -16,7 +16,7 @@ from ..model.domain import TOO_LARGE, Skip
 from ..model.history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
-from ..store.budget_and_gc_state import GcState
+from ..store.budget import GcState
 from ..worktree.open_files import find_open_databases
 from .checkpoint_names import label_of
 from .context import Context

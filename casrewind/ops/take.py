@@ -33,7 +33,6 @@ from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight, save
-from .capture_before_restore import CapturedState
 from .context import Context
 from .directory_origins import has_strange_id, origin_of
 from .execute import Restored
@@ -41,6 +40,7 @@ from .provenance import Provenance
 from .restorable import Coverage, name_checkpoint_in_errors
 from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .revert import DAMAGED, PathMerger, RevertStep
+from .safety_capture import CapturedState
 from .turn_view import TurnView
 from .undo import prepare_actions
 

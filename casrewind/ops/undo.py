@@ -21,13 +21,13 @@ from ..model.plan import Action, Actions, Kept, Plan
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from ..worktree.places_kept_by_restore import ProtectedPlaces
+from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
-from . import capture_before_restore, preflight, save
-from .capture_before_restore import CapturedState, Stranger, obstacles_error
+from . import preflight, safety_capture, save
 from .context import Context
 from .execute import Restored
 from .restore import Confirm, confirm_and_execute, plan_without_changes
+from .safety_capture import CapturedState, Stranger, obstacles_error
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
@@ -147,7 +147,7 @@ def prepare_actions(
     read = scan.read
     unread = (path for path in _touched_paths(wanted) if path not in read)
     respelled: dict[bytes, bytes] = {}
-    tree = capture_before_restore.add_present_paths(context, writer, scan.tree, unread, respelled, strangers)
+    tree = safety_capture.add_present_paths(context, writer, scan.tree, unread, respelled, strangers)
     now = CapturedState(tree, scan, load, respelled=respelled)
     if everything and strangers:
         touched = frozenset(_touched_paths(wanted))

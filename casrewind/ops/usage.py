@@ -17,7 +17,7 @@ from ..store.catalog import Marked
 from ..store.reachability import ReferenceGraph
 from . import gc
 from .context import Context
-from .verify_and_repair import BLOB, TREE, Problem, needed_plans
+from .verify import BLOB, TREE, Problem, needed_plans
 
 
 class CheckpointUsage(NamedTuple):

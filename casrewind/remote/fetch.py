@@ -13,7 +13,7 @@ from ..messages import plural
 from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
-from ..ops.verify_and_repair import find_unsound
+from ..ops.verify import find_unsound
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
 from .arriving import Arriving, Here, Item, records_to_store

@@ -16,7 +16,7 @@ from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
 from ..ops.context import Context
 from ..ops.conversation_rest import store_rest
-from ..ops.verify_and_repair import verify
+from ..ops.verify import verify
 from ..store import ledger, push_notes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition

@@ -14,7 +14,7 @@ from ..model import digest as digests
 from ..ops import adopt as adopts
 from ..ops.adopt import Adopted, AdoptRequest, HasOwnCheckpoints
 from ..ops.context import Context
-from ..ops.verify_and_repair import find_unsound
+from ..ops.verify import find_unsound
 from ..settings import Settings, default_settings, find_root, open_until_end, store_path
 from ..store import ledger
 from ..store.store import LedgerPosition, Store

@@ -8,7 +8,7 @@ import os
 
 from .._typing import NamedTuple
 from ..model import digest as digests
-from . import unsynced_json_rows
+from . import json_rows
 
 _DIRECTORY = "bisects"
 
@@ -34,16 +34,16 @@ class BisectRows:
 
     def record(self, row: BisectRow) -> None:
         """Record a bisect, in place of what was recorded for its process. Raises OSError."""
-        unsynced_json_rows.write_row(self._store, self._path_of_row(row), row)
+        json_rows.write_row(self._store, self._path_of_row(row), row)
 
     def all(self) -> list[BisectRow]:
         """All rows."""
-        return unsynced_json_rows.read_rows(self._place, BisectRow)
+        return json_rows.read_rows(self._place, BisectRow)
 
     def forget(self, row: BisectRow) -> None:
         """Remove a row. Errors are ignored: once its process is gone, the row holds nothing."""
-        unsynced_json_rows.remove_row(self._path_of_row(row))
+        json_rows.remove_row(self._path_of_row(row))
 
     def _path_of_row(self, row: BisectRow) -> str:
         name = digests.of(f"{row.pid} {row.pid_start}".encode("utf-8", "surrogatepass"))
-        return os.path.join(self._place, name[:12].hex() + unsynced_json_rows.END)
+        return os.path.join(self._place, name[:12].hex() + json_rows.END)

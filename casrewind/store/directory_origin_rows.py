@@ -7,7 +7,7 @@ with. So a row counts only for a directory that has its id. The rows may be lost
 import os
 
 from .._typing import NamedTuple
-from . import unsynced_json_rows
+from . import json_rows
 
 _DIRECTORY = "origins"
 
@@ -33,21 +33,21 @@ class OriginRows:
 
     def record(self, origin: Origin) -> None:
         """Record a directory. Raises OSError."""
-        unsynced_json_rows.write_row(self._store, self._path_of_row(origin.id), origin)
+        json_rows.write_row(self._store, self._path_of_row(origin.id), origin)
 
     def find(self, identity: str) -> Origin | None:
         """The row of an id."""
-        row = unsynced_json_rows.read_row(self._path_of_row(identity), Origin)
+        row = json_rows.read_row(self._path_of_row(identity), Origin)
         return row if row is not None and row.id == identity else None
 
     def all(self) -> list[Origin]:
         """All rows, newest first."""
-        return sorted(unsynced_json_rows.read_rows(self._place, Origin), key=lambda row: row.written_ns, reverse=True)
+        return sorted(json_rows.read_rows(self._place, Origin), key=lambda row: row.written_ns, reverse=True)
 
     def forget(self, identity: str) -> None:
         """Remove the row of an id. Errors are ignored."""
-        unsynced_json_rows.remove_row(self._path_of_row(identity))
+        json_rows.remove_row(self._path_of_row(identity))
 
     def _path_of_row(self, identity: str) -> str:
         """`identity`: hex digits, as worktree/origin_id.py reads them."""
-        return os.path.join(self._place, identity + unsynced_json_rows.END)
+        return os.path.join(self._place, identity + json_rows.END)

@@ -16,7 +16,7 @@ from ..model import digest as digests
 from ..model import history
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger, purged_digests
-from .budget_and_gc_state import GcState
+from .budget import GcState
 from .index_sync import Convert, LedgerIndex
 from .layout import Layout
 from .packs import PackReader

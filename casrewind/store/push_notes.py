@@ -9,13 +9,13 @@ import time
 
 from .. import locks
 from .._typing import NamedTuple
-from . import unsynced_json_rows
+from . import json_rows
 
 CONFIG = "config"
 """The file of a remote's configuration in its directory in the store."""
 CLONING = "cloning"
 """The file that a clone has there until it is whole (remote/cut_clones.py)."""
-_NOTES = "notes" + unsynced_json_rows.END
+_NOTES = "notes" + json_rows.END
 _CLAIM = "claim"
 
 
@@ -44,12 +44,12 @@ def remote_directory(remotes: str) -> str:
 
 def read_push_notes(directory: str) -> PushNotes:
     """The notes in the directory of a remote."""
-    return unsynced_json_rows.read_row(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
+    return json_rows.read_row(os.path.join(directory, _NOTES), PushNotes) or PushNotes()
 
 
 def write_push_notes(store: str, directory: str, notes: PushNotes) -> None:
     """Replace the notes. Raises OSError."""
-    unsynced_json_rows.write_row(store, os.path.join(directory, _NOTES), notes)
+    json_rows.write_row(store, os.path.join(directory, _NOTES), notes)
 
 
 class PushClaim:

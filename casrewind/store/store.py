@@ -26,7 +26,7 @@ from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs, stat_file
-from .budget_and_gc_state import MANY, GcState, WriteQuota
+from .budget import MANY, GcState, WriteQuota
 from .index import Index
 from .index_sync import LedgerIndex
 from .layout import Layout

@@ -8,7 +8,7 @@ import os
 import stat
 
 from ..messages import printable
-from .budget_and_gc_state import free_bytes
+from .budget import free_bytes
 from .layout import Layout
 
 _LEAST_FREE = 16 << 10

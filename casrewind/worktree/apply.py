@@ -22,7 +22,7 @@ from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_resto
 from ..model.plan import Action, Actions, Kept, batches, forbids_owner_to_change_contents, phases
 from . import safe_rename, sparse
 from .displaced import CHANGED, MOVED_ASIDE, DisplacedFiles, mode_in_words, name_path_in_errors, time_in_words
-from .places_kept_by_restore import ProtectedPlaces
+from .protected_places import ProtectedPlaces
 from .reader import Worktree
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX

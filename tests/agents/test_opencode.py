@@ -11,7 +11,7 @@ from casrewind import errors
 from casrewind.agents import event
 from casrewind.agents.opencode import CLIENT as opencode
 from casrewind.agents.opencode import fork_as_import
-from casrewind.agents.prompts_by_id_and_text import SHOWN, CheckpointPrompt, prompt_of_checkpoint
+from casrewind.agents.prompt_matching import SHOWN, CheckpointPrompt, prompt_of_checkpoint
 from support import opencode_database
 
 DATA = Path(__file__).parent / "data"

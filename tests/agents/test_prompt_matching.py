@@ -5,7 +5,7 @@ from pathlib import Path
 
 from casrewind import agents
 from casrewind.agents import event as events
-from casrewind.agents.prompts_by_id_and_text import SHOWN, CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
+from casrewind.agents.prompt_matching import SHOWN, CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
 from casrewind.agents.transcript import Prompt
 from support import transcripts
 

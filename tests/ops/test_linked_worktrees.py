@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from casrewind.worktree import linked_worktrees, places_kept_by_restore, scan_policy
+from casrewind.worktree import linked_worktrees, protected_places, scan_policy
 from casrewind.worktree.apply import Applier
 from support.command_in_process import InProcess
 from support.git_repository import add_worktree, git, make_repository
@@ -180,7 +180,7 @@ def test_a_plan_that_is_carried_out_late_changes_no_worktree_that_came_meanwhile
     with as_earlier():
         casrewind("save", "-m", "captured", code=0)
         plant(place, {"app.py": b"other\n", "new.py": b"x"})
-        monkeypatch.setattr(places_kept_by_restore.ProtectedPlaces, "split_off_protected", lambda self, actions: (actions, ()))
+        monkeypatch.setattr(protected_places.ProtectedPlaces, "split_off_protected", lambda self, actions: (actions, ()))
     before = picture(place)
     real = Applier.carry_out_plan
     with as_earlier(), monkeypatch.context() as patched:

@@ -8,8 +8,8 @@ import pytest
 from casrewind import Limits
 from casrewind import errors as failures
 from casrewind import open as open_workspace
-from casrewind.store import budget_and_gc_state
-from casrewind.store.budget_and_gc_state import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks, most_bytes_copied_before_removal, bytes_reserved_for_gc
+from casrewind.store import budget
+from casrewind.store.budget import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks, most_bytes_copied_before_removal, bytes_reserved_for_gc
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -150,7 +150,7 @@ def test_a_file_that_cannot_fit_is_refused_before_it_is_read(root, settings, mon
     with open(sparse, "wb") as file:
         file.truncate(700 * MB)
     with open_workspace(str(root), settings) as workspace:
-        monkeypatch.setattr(budget_and_gc_state, "free_bytes", lambda _: 600 * MB)
+        monkeypatch.setattr(budget, "free_bytes", lambda _: 600 * MB)
         with pytest.raises(failures.StoreFull, match=f"file of {700 * MB:,} bytes: {600 * MB:,} bytes may be written"):
             workspace.save()
         assert os.listdir(os.path.join(workspace.store_path, "packs")) == []
@@ -162,7 +162,7 @@ def test_a_first_save_that_does_not_fit_leaves_nothing(root, settings, monkeypat
     for number in range(12):
         write(root, f"f{number}", MB)
     with open_workspace(str(root), settings) as workspace:
-        monkeypatch.setattr(budget_and_gc_state, "free_bytes", lambda _: 6 * MB)
+        monkeypatch.setattr(budget, "free_bytes", lambda _: 6 * MB)
         with pytest.raises(failures.StoreFull, match=f"more than the {6 * MB:,} bytes that may be written are needed"):
             workspace.save()
         assert os.listdir(os.path.join(workspace.store_path, "packs")) == []

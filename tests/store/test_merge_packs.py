@@ -9,7 +9,7 @@ import time
 import pytest
 
 from casrewind import errors, locks
-from casrewind.store import budget_and_gc_state, store
+from casrewind.store import budget, store
 from casrewind.workspace import Workspace
 from support.gc_checks import checkpoint_picture, packs_of
 from support.picture import differences, picture
@@ -56,16 +56,16 @@ def test_saves_of_a_program_merge_their_packs(root, workspace, few):
 def test_six_hundred_saves_keep_few_packs(root, workspace):
     plant(root, TREE)
     made = edit_and_save(root, workspace, 600)
-    assert len(packs_of(workspace.store_path)) <= budget_and_gc_state.MANY + 2
+    assert len(packs_of(workspace.store_path)) <= budget.MANY + 2
     check(workspace, made)
 
 
 def test_a_merge_counts_as_no_gc(root, workspace, few):
     """What a gc forgets is due as before."""
     plant(root, TREE)
-    before = budget_and_gc_state.GcState.read(workspace.store_path)
+    before = budget.GcState.read(workspace.store_path)
     edit_and_save(root, workspace, 2 * FEW)
-    after = budget_and_gc_state.GcState.read(workspace.store_path)
+    after = budget.GcState.read(workspace.store_path)
     assert after.packs > 0 and after._replace(packs=before.packs) == before
 
 

@@ -17,7 +17,7 @@ import casrewind
 from casrewind import Limits
 from casrewind.ops import gc
 from casrewind.ops import save as saves
-from casrewind.store.budget_and_gc_state import size_at_which_gc_is_due, size_to_which_gc_shrinks
+from casrewind.store.budget import size_at_which_gc_is_due, size_to_which_gc_shrinks
 
 SAMPLER = """
 import os, sys

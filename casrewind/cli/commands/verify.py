@@ -4,8 +4,8 @@
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
-from ...ops import verify_and_repair
-from ...ops.verify_and_repair import STORE, Problem, Verified
+from ...ops import verify
+from ...ops.verify import STORE, Problem, Verified
 from ..grammar.options import JSON, Command, flag
 from ..show import shapes
 from ..show.shapes import Shape
@@ -29,7 +29,7 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind verify."""
-    found = verify_and_repair.repair(context) if options.repair else verify_and_repair.verify(context, quick=options.quick)
+    found = verify.repair(context) if options.repair else verify.verify(context, quick=options.quick)
     done()
     return _print_verified_for_exit_code(found, options)
 

@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.messages import reason_of
-from casrewind.ops import capture_before_restore
+from casrewind.ops import safety_capture
 from support import sample_start, unprivileged
 from support.command import Command
 from support.command_in_process import InProcess
@@ -264,7 +264,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
     tree, context = workspace.save().checkpoint.tree, workspace._context
     before, answers = resource.getrlimit(resource.RLIMIT_NOFILE), []
     with context.store.writing() as session:
-        again = capture_before_restore.add_present_paths(context, session, tree, [b"d/f"], {})  # opens what stays open
+        again = safety_capture.add_present_paths(context, session, tree, [b"d/f"], {})  # opens what stays open
         resource.setrlimit(resource.RLIMIT_NOFILE, (200, before[1]))
         try:
             for free in range(6):
@@ -275,7 +275,7 @@ def test_a_file_that_no_descriptor_is_left_for_is_not_in_the_way(root, workspace
                 for _ in range(free):
                     os.close(hogs.pop())
                 try:
-                    answers.append(capture_before_restore.add_present_paths(context, session, tree, [b"d/f"], {}))
+                    answers.append(safety_capture.add_present_paths(context, session, tree, [b"d/f"], {}))
                 except (OSError, errors.StoreError) as error:
                     answers.append(reason_of(error) if isinstance(error, OSError) else str(error))
                 finally:

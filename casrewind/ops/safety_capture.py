@@ -21,7 +21,7 @@ from ..model.plan import Kept
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
-from ..worktree.places_kept_by_restore import ProtectedPlaces
+from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.reader import HashSink, NotCapturable
 from ..worktree.spelling import NameSpelling, with_other_spellings
 from . import save
