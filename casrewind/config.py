@@ -219,13 +219,13 @@ def read_project(text: str) -> Project:
         elif key == "ignore":
             lost = "'ignore' is not a list of strings"
         elif key == "capture" and isinstance(value, dict):
-            limit = _project_size_limit_or_fault(value, faults)
+            limit = _read_size_limit(value, faults)
         else:
             faults.append(f"{_shortened_quote(key)} is not a setting of a project: those are ignore and capture.max_file_size")
     return Project(rules, limit, tuple(faults), lost)
 
 
-def _project_size_limit_or_fault(capture: "JsonObject", faults: list[str]) -> int | None:
+def _read_size_limit(capture: "JsonObject", faults: list[str]) -> int | None:
     """The file size limit in a project's section [capture]; other keys are added to `faults`."""
     limit = None
     for key, value in capture.items():

@@ -224,9 +224,9 @@ def scan_policy(root: roots.Root, settings: Settings) -> ScanPolicy:
     refused = len(faults)
     if root.common_dir is not None:  # the file may be a link to anywhere
         inside = (root.path, root.common_dir)
-        _add_rule_file_or_fault((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
+        _add_outer_rules((outside, unstored), faults, os.path.join(root.common_dir, "info", "exclude"), "exclude", inside)
     if git.excludes_file is not None:
-        _add_rule_file_or_fault(
+        _add_outer_rules(
             (outside, unstored), faults, os.path.join(root.path, git.excludes_file), "global", (root.path,) if git.is_own else ("/",)
         )
     lost |= {
@@ -269,7 +269,7 @@ def _read_private_rules(store: str) -> tuple[bytes, str]:
     return (b"", f"{printable(place)}: {why}") if why else (data, "")
 
 
-def _add_rule_file_or_fault(
+def _add_outer_rules(
     rules: tuple[list[RuleFile], list[RuleFile]], faults: list[Skip], path: str, source: str, inside: tuple[str, ...]
 ) -> None:
     """Add an existing rule file outside the tree to `rules` (stored, unstored), or its error to `faults`. A file is

@@ -254,7 +254,7 @@ class Client:
         if moved:
             return os.path.abspath(moved)
         other = environ.get(self.places.home_moved_by) if self.places.home_moved_by else None
-        return in_home_or_desktop_directory(os.path.abspath(other or home), self.places.home, environ)
+        return desktop_directory(os.path.abspath(other or home), self.places.home, environ)
 
     def find_unreported_transcript(self, session: str, home: str, environ: Mapping[str, str]) -> str:
         """The path of a session's transcript if events may omit it, else ""."""
@@ -391,7 +391,7 @@ class ConversationClient(Client):
 
         return str(uuid.uuid4())
 
-    def read_transcript_if_no_file(self, path: str) -> bytes | None:
+    def read_stored_transcript(self, path: str) -> bytes | None:
         """A transcript that is no file, as the client has it now; None if transcripts are files."""
         return None
 
@@ -432,7 +432,7 @@ LONGEST = 200
 """Characters of a project's path in a directory's name. A client adds a hash of the rest, and finds a session of it by its id."""
 
 
-def in_home_or_desktop_directory(home: str, directory: str, environ: Mapping[str, str]) -> str:
+def desktop_directory(home: str, directory: str, environ: Mapping[str, str]) -> str:
     """A directory below a home directory. The variables of the desktop may move it."""
     for base, variable in _BASES.items():
         moved = environ.get(variable, "")

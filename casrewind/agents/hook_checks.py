@@ -296,11 +296,12 @@ class _Settings:
                     f"{self._install_line(scope)} "
                     f"leaves one"
                 )
-        self._add_problem_of_double_hooks(scopes)
+        self._note_double_hooks(scopes)
         self._add_problems_of_tier()
         return [hook for hooks in self.hooks_by_file() for hook in self._add_problems_of_file(hooks)]
 
-    def _add_problem_of_double_hooks(self, scopes: Sequence[HookScope]) -> None:
+    def _note_double_hooks(self, scopes: Sequence[HookScope]) -> None:
+        """Add a problem if an event has a hook in several settings files, with what removes all but one."""
         pairs = {(hook.scope, hook.event) for hook in self.hooks}
         if len({event for _, event in pairs}) == len(pairs):
             return

@@ -93,7 +93,7 @@ def install(
     """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. Raises AgentError
     for settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then
     nothing was changed."""
-    _refuse_links_out_of_project(target)
+    _refuse_escaping_links(target)
     if target.client.settings.extension:
         return _install_extension(target, tier, environ)
     with settings_files.installation_lock(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
@@ -108,7 +108,7 @@ def install(
 def uninstall(target: Target) -> Uninstalled:
     """Remove our hooks, of any tier and interpreter, and our command. Raises AgentError for settings that cannot be
     changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then nothing was changed."""
-    _refuse_links_out_of_project(target)
+    _refuse_escaping_links(target)
     if not os.path.isdir(target.directory):
         return Uninstalled(target, (), (), None, ())
     if target.client.settings.extension:
@@ -121,7 +121,7 @@ def uninstall(target: Target) -> Uninstalled:
     return Uninstalled(target, written, events, command, (*notes, *said))
 
 
-def _refuse_links_out_of_project(target: Target) -> None:
+def _refuse_escaping_links(target: Target) -> None:
     """Raise UnsafePath if the project leads one of the places that are written out of itself: a clone can bring a link.
     The user's own settings may be links: many people keep theirs in another directory."""
     if target.scope != PROJECT:

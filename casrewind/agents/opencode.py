@@ -104,7 +104,7 @@ class OpencodeClient(client.ConversationClient):
 
     def usual_sessions_directory(self, home: str, environ: Mapping[str, str]) -> str:
         """The directory of the database. It is not among the client's settings."""
-        return client.in_home_or_desktop_directory(os.path.abspath(home), self.sessions.directory, environ)
+        return client.desktop_directory(os.path.abspath(home), self.sessions.directory, environ)
 
     def kind_of_line(self, value: Value | None) -> str:
         """The kind of a line, one of transcript.KINDS."""
@@ -172,7 +172,7 @@ class OpencodeClient(client.ConversationClient):
 
         return transcript.with_lines_replaced(cut, change)
 
-    def read_transcript_if_no_file(self, path: str) -> bytes:
+    def read_stored_transcript(self, path: str) -> bytes:
         """A session's lines, from the database. `path` is `<database>.sessions/<session>.jsonl`, which is no file. Returns
         b"" without such a session. Raises AgentError for a database that cannot be read."""
         import sqlite3
@@ -218,7 +218,7 @@ class OpencodeClient(client.ConversationClient):
         except OSError as error:
             raise write_error(error, "the session") from error
         made = os.path.join(os.path.dirname(original), f"{session}.jsonl")
-        if ran.trouble or ran.code or not self.read_transcript_if_no_file(made):
+        if ran.trouble or ran.code or not self.read_stored_transcript(made):
             said = ran.trouble or run_program.last_line_or_error(ran.err or ran.out)
             raise errors.AgentError(f"OpenCode did not import the session: {printable(said)}")
         return made

@@ -14,7 +14,7 @@ _PATIENCE = 3.0
 """Seconds of silence after which reading stops with an incomplete payload."""
 
 
-def read_to_end_keeping_needed(fd: int) -> bytes:
+def read_to_end(fd: int) -> bytes:
     """Read a payload to its end, so that the client's write never fails. Keep only what `event.read_event` needs of a huge
     payload. If the client never closes the pipe, reading stops after a pause without data."""
     from select import select

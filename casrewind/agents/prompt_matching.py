@@ -29,7 +29,7 @@ class CheckpointPrompt(NamedTuple):
 def may_belong_to(prompt: Prompt, seen: CheckpointPrompt) -> bool:
     """True if a checkpoint can belong to a prompt."""
     marked = '"' + prompt.text.replace('"', '\\"') + '"'  # an older casrewind recorded OpenCode's marks, see as_typed
-    if not _is_whole_or_stored_part(prompt.text, seen.text) and not _is_whole_or_stored_part(marked, seen.text):
+    if not _is_same_text(prompt.text, seen.text) and not _is_same_text(marked, seen.text):
         return False
     if seen.message_id and prompt.message_id:
         return seen.message_id == prompt.message_id
@@ -70,7 +70,7 @@ def _was_typed_early(prompt: Prompt, seen: CheckpointPrompt, turns: Collection[s
         and seen.prompt_id in turns
         and not prompt.queued
         and in_time
-        and _is_whole_or_stored_part(prompt.text, seen.text)
+        and _is_same_text(prompt.text, seen.text)
     )
 
 
@@ -79,7 +79,7 @@ def prompt_of_checkpoint(prompts: Sequence[Prompt], one: CheckpointPrompt, taken
     return next((i for i, prompt in enumerate(prompts) if i not in taken and may_belong_to(prompt, one)), None)
 
 
-def _is_whole_or_stored_part(whole: str, kept: str) -> bool:
+def _is_same_text(whole: str, kept: str) -> bool:
     """True if `kept` is `whole`, or the part of it that a checkpoint stores. Surrounding white space is ignored."""
     left, right = whole.strip(), kept.strip()
     is_beginning = len(kept) >= SHOWN and right != "" and left.startswith(right)

@@ -99,13 +99,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         lines.drop_output()  # the reader of our output closed the pipe
         return OK
     except (KeyboardInterrupt, Exception) as error:
-        code = _print_error_for_exit_code(error, given)
+        code = _report_error(error, given)
         if wants_json:
             lines.print_json_error(code)
         return code
 
 
-def _print_error_for_exit_code(error: BaseException, given: list[str]) -> int:
+def _report_error(error: BaseException, given: list[str]) -> int:
     """Print the error to standard error. Returns the exit code."""
     if isinstance(error, KeyboardInterrupt) or lines.is_interrupt(error):
         return lines.report_interrupt()
@@ -191,7 +191,7 @@ def _run_in_project(
         if options.command in _SCANNING:
             _limit_memory(store.path)
         if options.command != "status" and sys.stderr.isatty():
-            _print_names_of_stale_hooks(context)
+            _print_stale_hooks(context)
         if not command.tells_faults:
             for fault in context.policy.faults:
                 lines.print_error(f"note: {os.fsdecode(fault.path)}: {fault.reason}")
@@ -248,7 +248,7 @@ def _limit_memory(store: str) -> None:
         lines.is_limited = True
 
 
-def _print_names_of_stale_hooks(context: "Context") -> None:
+def _print_stale_hooks(context: "Context") -> None:
     """Tell a person at a terminal that hooks of an agent that worked here no longer run."""
     from .. import agents, environment
     from ..agents import hook_checks

@@ -147,7 +147,7 @@ class _ConfigReader:
 
     def read_with_includes(self, path: str | None, *, is_repository: bool = False) -> None:
         """Read a file with its includes, if it exists."""
-        data, identity = _read_regular_file_and_identity(path) if path else (b"", (0, 0))
+        data, identity = _read_with_identity(path) if path else (b"", (0, 0))
         if not path or not data:
             return
         if len(data) > _LARGEST_FILE:
@@ -275,7 +275,7 @@ class _ConfigReader:
         return os.fsencode(plain), os.fsencode(wanted + "**" if (plain + wanted).endswith("/") else wanted)
 
 
-def _read_regular_file_and_identity(path: str) -> tuple[bytes, tuple[int, int]]:
+def _read_with_identity(path: str) -> tuple[bytes, tuple[int, int]]:
     """Returns (data, (device, inode)) of a regular file, with one byte beyond the limit; (b"", (0, 0)) if
     unreadable."""
     try:

@@ -9,7 +9,7 @@ import os
 from contextlib import suppress
 
 from .. import errors, launch
-from ..store.budget import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks
+from ..store.budget import GcState, gc_target, gc_threshold
 from ..store.failure_log import FailureLog
 
 TYPE_CHECKING = False
@@ -42,8 +42,8 @@ def run_gc(context: "Context", limits: "Limits") -> None:
         os.nice(_NICER)
     before = GcState.read(context.store.path)
     budget, target = limits.max_size, None
-    if budget is not None and context.store.size() > size_at_which_gc_is_due(budget):
-        target = size_to_which_gc_shrinks(budget)
+    if budget is not None and context.store.size() > gc_threshold(budget):
+        target = gc_target(budget)
     log = FailureLog(context.store.path)
     try:
         found = collecting.collect(context, limits, target=target)

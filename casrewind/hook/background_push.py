@@ -69,7 +69,7 @@ def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | N
                     _spawn_push_process(root, settings, claim)
                 return False
             while not _is_pushed(directory, record):
-                claim.skip_wait_of_next_push()  # a process that has pushed looks once more: it need not wait, either
+                claim.hurry_next_push()  # a process that has pushed looks once more: it need not wait, either
                 if claim.take():  # the push that ran may have begun before that record
                     return _wait_for_process(_spawn_push_process(root, settings, claim), end)
                 if time.monotonic() >= end:

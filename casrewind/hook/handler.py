@@ -45,7 +45,7 @@ def handle_or_log(argv: list[str]) -> None:
     try:
         os.umask(os.umask(0o077) & 0o077)  # otherwise this process could not open a lock file that it has just made
         _fill_standard_streams()
-        _make_checkpoint_in_some_process(argv, at_ns, began, log)
+        _make_checkpoint(argv, at_ns, began, log)
     except BaseException as error:
         log.add_line(f"{' '.join(argv[:2])}: {reason_for_log(error)}")
 
@@ -304,7 +304,7 @@ class HookJob:
         return tier != "minimal" if tier else None
 
 
-def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
+def _make_checkpoint(argv: list[str], at_ns: int, began: float, log: HookLog) -> None:
     """Make the event's checkpoint in this process, or in a child if the save is slow."""
     if argv[:1] == [_WORKTREES]:
         from ..settings import from_environment
@@ -319,7 +319,7 @@ def _make_checkpoint_in_some_process(argv: list[str], at_ns: int, began: float, 
         from . import limits
 
         limits.limit_process()
-    payload = payloads.read_to_end_keeping_needed(0)  # read all of it, valid or not: the client's write must not fail
+    payload = payloads.read_to_end(0)  # read all of it, valid or not: the client's write must not fail
     job = HookJob(call.words, payload, call.at_ns, call.directory)
     if job.event.command is not None:
         from . import slash_command
@@ -400,7 +400,7 @@ def _save_as_child(job: HookJob, log: HookLog) -> None:
     event, root = job.event, find_root(job.project_directory, job.settings)
     store = store_path(root, job.settings)
     limits.raise_limit_for_index(store)
-    with agent_event.work_or_wait_or_leave_event(store, root.key, limits.SECONDS, job.event_line) as missed:
+    with agent_event.queued_turn_lock(store, root.key, limits.SECONDS, job.event_line) as missed:
         if missed is None:
             return
         with open_until_end(job.project_directory, job.settings, create=True) as context:

@@ -76,13 +76,14 @@ also: list, jump, pin, unpin, status, doctor, verify. None of these asks the mod
 def run_and_answer(event: Event, client: Client, root: str) -> None:
     """Run the command after `/casrewind`. Print the decision that shows its output and blocks the prompt."""
     try:
-        reason = _run_command_for_its_output(event, root)
+        reason = _run_for_output(event, root)
     except Exception as error:
         reason = f"casrewind: {type(error).__name__}: {error}"
     fsio.write_all(1, json.dumps(client.refusing_answer(reason)).encode() + b"\n")  # unbuffered, so that a failed write is noticed
 
 
-def _run_command_for_its_output(event: Event, root: str) -> str:
+def _run_for_output(event: Event, root: str) -> str:
+    """Run a typed line as a command of its own. Returns what it prints, or why it is not run."""
     import shlex
     import subprocess
 

@@ -51,7 +51,7 @@ def save_all(root: str, settings: "Settings") -> None:
     store = store_path(outer, settings)
     limits.raise_limit_for_index(store)
     key = digests.of(b"worktrees of " + os.fsencode(outer.path))[:16]
-    with agent_event.work_or_wait_or_leave_event(store, key, limits.SECONDS, bytes) as turn:
+    with agent_event.queued_turn_lock(store, key, limits.SECONDS, bytes) as turn:
         for each in linked_worktrees.find_inside(outer.path) if turn is not None else ():
             try:
                 _save(each.place, settings)

@@ -129,15 +129,15 @@ class _Search:
                 self.old_differs[left_at:left_end] = b"\1" * (left_end - left_at)
                 self.new_differs[right_at:right_end] = b"\1" * (right_end - right_at)
                 continue
-            cuts = [self._find_place_on_shortest_way(left_at, left_end, right_at, right_end)]
+            cuts = [self._find_middle(left_at, left_end, right_at, right_end)]
             if self._is_bounded and self._steps < _BOUND:
-                cuts = self._lines_unique_on_both_sides(left_at, left_end, right_at, right_end) or cuts
+                cuts = self._unique_common_lines(left_at, left_end, right_at, right_end) or cuts
             for left_cut, right_cut in cuts:
                 stack.append((left_at, left_cut, right_at, right_cut))
                 left_at, right_at = left_cut, right_cut
             stack.append((left_at, left_end, right_at, right_end))
 
-    def _find_place_on_shortest_way(self, left_at: int, left_end: int, right_at: int, right_end: int) -> tuple[int, int]:
+    def _find_middle(self, left_at: int, left_end: int, right_at: int, right_end: int) -> tuple[int, int]:
         """A place on the shortest way through a box, or on the shortest way that the limited rounds found.
 
         A diagonal is the difference of the two indexes. Per diagonal, `_forward` has the farthest index that a way from
@@ -181,7 +181,7 @@ class _Search:
         self._is_bounded = True
         return self._farther_place(range(f_low, f_high + 1, 2), range(b_low, b_high + 1, 2), left_at, left_end, right_at, right_end)
 
-    def _lines_unique_on_both_sides(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
+    def _unique_common_lines(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
         """Places in a box of lines that both sides have once: the longest row of them that is in order on both."""
         left, right = self._left[left_at:left_end], self._right[right_at:right_end]
         left_counts, right_counts = Counter(left), Counter(right)

@@ -137,7 +137,7 @@ def store_tree(data: bytes, put: Callable[[bytes], bytes], limits: "NodeLimits |
 
 
 def _raise_if_bad_name(name: bytes) -> None:
-    why = paths.why_bad_or_protected_name(name)
+    why = paths.why_bad_name(name)
     if why is not None:
         raise errors.UnsafePath(f"refused name {paths.lossy_text(name)!r}: it has {why}")
 

@@ -63,7 +63,7 @@ def is_protected(name: bytes) -> bool:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def why_bad_or_protected_name(name: bytes) -> str | None:
+def why_bad_name(name: bytes) -> str | None:
     """The reason why `name` may not be a component of a path, or None if it may."""
     if not name:
         return "an empty component"
@@ -86,7 +86,7 @@ def check_path(path: bytes) -> bytes:
     if len(parts) > MAX_DEPTH:
         raise errors.UnsafePath(f"refused path {lossy_text(path[:80])!r}...: more than {MAX_DEPTH} levels")
     for part in parts:
-        why = why_bad_or_protected_name(part)
+        why = why_bad_name(part)
         if why is not None:
             raise errors.UnsafePath(f"refused path {lossy_text(path)!r}: it has {why}")
     return path

@@ -79,7 +79,7 @@ def decide(
     is kept if either is.
     """
     own = [point for point in points if not point.more.machine] or points  # the clocks of other machines say nothing here
-    limits, notes = _without_max_age_if_clock_is_doubtful(own, limits, now_ns)
+    limits, notes = _drop_doubtful_age(own, limits, now_ns)
     last_ns = min(now_ns, max((point.created_ns for point in own), default=now_ns))
     firm: set[str] = set()
     seen: dict[bytes, int] = {}
@@ -100,7 +100,7 @@ def decide(
         reason = ""
         if is_counted:
             reason = _why_forget(point, limits, now_ns, rank)
-            thinned = _why_thin_out_and_note_slot(point, last_ns, slots) if limits.thin and not reason else ""
+            thinned = _why_thin_out(point, last_ns, slots) if limits.thin and not reason else ""
             if thinned and (safety or rank > limits.keep_last):
                 reason, rank = thinned, rank - (not safety)  # the checkpoints of a slot count as one
             seen[point.worktree] = rank
@@ -154,7 +154,7 @@ def _why_forget(point: Checkpoint, limits: Limits, now_ns: int, rank: int) -> st
     return ""
 
 
-def _why_thin_out_and_note_slot(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
+def _why_thin_out(point: Checkpoint, last_ns: int, slots: set[tuple[bytes, bool, int, int]]) -> str:
     """The reason to thin out a checkpoint; "" if its hour or day has no newer checkpoint. Adds its slot to `slots`.
     Ages are relative to the newest checkpoint, so idle weeks do not age checkpoints."""
     step = _period_at_age(_age_in_seconds(point, last_ns))
@@ -234,7 +234,7 @@ def _age_in_seconds(point: Checkpoint, now_ns: int) -> float:
     return (now_ns - point.created_ns) / _SECOND
 
 
-def _without_max_age_if_clock_is_doubtful(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
+def _drop_doubtful_age(points: Sequence[Checkpoint], limits: Limits, now_ns: int) -> tuple[Limits, tuple[str, ...]]:
     """The limits, without `max_age` if the clock contradicts the newest checkpoint."""
     if not points or limits.max_age is None:
         return limits, ()

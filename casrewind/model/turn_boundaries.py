@@ -160,7 +160,7 @@ class _Reading:
         self.by_turn[point.turn if before is None and point.turn else self.points[opened].id] = draft
         return draft
 
-    def _open_turn_named_by_record(self, session: Session, at: int, point: Point) -> _Draft:
+    def _open_named_turn(self, session: Session, at: int, point: Point) -> _Draft:
         """The turn of a record after the turn's start. The record may name the start, which may still exist."""
         before = self.positions.get(point.turn, len(self.points))
         if before >= at:
@@ -216,13 +216,13 @@ class _Reading:
             if not newest.closed:
                 self._end_turn(newest, at, point)
         elif newest is not None and newest.waiting and self.positions.get(point.turn) in (*newest.waiting, newest.spans[-1][1]):
-            self._end_turn(self._open_turn_of_waiting_prompts(newest, point), at, point)
+            self._end_turn(self._open_waiting_turn(newest, point), at, point)
         elif point.turn or (point.prompt and not self._waits_in_turn(newest, point.prompt)):
-            self._end_turn(self._open_turn_named_by_record(session, at, point), at, point)
+            self._end_turn(self._open_named_turn(session, at, point), at, point)
         elif not point.prompt and newest is not None and newest.answering:
             self._end_turn(newest, at, point)
         elif newest is not None and newest.waiting and not point.no_prompt:
-            self._end_turn(self._open_turn_of_waiting_prompts(newest, point), at, point)
+            self._end_turn(self._open_waiting_turn(newest, point), at, point)
         elif not point.of_subagent and point.turn_id:
             self.typed.add(at)
 
@@ -259,7 +259,7 @@ class _Reading:
         texts = [self.points[at].prompt for at in newest.waiting] if newest is not None else []
         return any(text[:_AGREE] == prompt[:_AGREE] for text in (*texts, "\n".join(texts)))
 
-    def _open_turn_of_waiting_prompts(self, front: _Draft, point: Point) -> _Draft:
+    def _open_waiting_turn(self, front: _Draft, point: Point) -> _Draft:
         """The prompts that waited are a turn of their own."""
         texts = point.prompt or "\n".join(self.points[at].prompt for at in front.waiting)
         opened = front.spans[-1][1]
@@ -279,7 +279,7 @@ class _Reading:
         if found is None and is_unnamed and newest is not None and not newest.closed:
             found = newest
         if found is None and point.turn:
-            self._open_turn_named_by_record(session, at, point)
+            self._open_named_turn(session, at, point)
         elif found is not None:
             found.inside.append(at)
 

@@ -86,7 +86,7 @@ def adopt(request: AdoptRequest) -> Adopted:
 
 def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
     """Adopt in a store that needs no new name: a linked worktree's, an explicit --store, or one of an older version."""
-    _refuse_if_old_root_exists(request, old)
+    _refuse_existing_root(request, old)
     _refuse_while_restore_runs(request, old, store)
     with registry.hold_alone(store, request.deadline), Store(store, deadline=request.deadline) as opened:
         _refuse_interrupted_restore(opened, old)
@@ -101,7 +101,7 @@ def _adopt_in_place(request: AdoptRequest, old: str, store: str) -> Adopted:
 
 
 def _adopt_store(request: AdoptRequest, old: str, source: str, target: str) -> Adopted:
-    _refuse_if_old_root_exists(request, old)
+    _refuse_existing_root(request, old)
     if request.root.owner != request.root.path:
         raise errors.WorkspaceError(
             f"{printable(request.root.path)} is a linked worktree of {printable(request.root.owner)} and has no store of its own",
@@ -151,7 +151,8 @@ def _has_checkpoints(store: str, worktree: bytes | None, deadline: float) -> boo
         return any(worktree in (None, point.worktree) for point, _ in opened.checkpoints())
 
 
-def _refuse_if_old_root_exists(request: AdoptRequest, old: str) -> None:
+def _refuse_existing_root(request: AdoptRequest, old: str) -> None:
+    """Raise RootRefused if the old root is still there: then these are two projects."""
     if roots.is_still_there(old, unlike=request.root.path) and not request.force:
         raise errors.RootRefused(
             f"{printable(old)} is still there: these are two projects, and its checkpoints are its own; save here to start "
@@ -242,7 +243,7 @@ class _FormerRoot(NamedTuple):
 def _candidate_stores(root: Root, data: str) -> list[_FormerRoot]:
     """Candidate stores: those with the same base name first, then by last use."""
     end = time.monotonic() + _MOST_SECONDS
-    stem = roots.readable_part_of_store_name(root.path) + "-"
+    stem = roots.store_name_stem(root.path) + "-"
     names = sorted(registry.names_by_last_write(data), key=lambda name: not name.startswith(stem))  # stable
     found: list[_FormerRoot | None] = []
     with Worktree(root.path) as tree:

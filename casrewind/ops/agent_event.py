@@ -53,7 +53,7 @@ def turn_lock(store: str, worktree: bytes, seconds: float) -> Iterator[int | Non
 
 
 @contextmanager
-def work_or_wait_or_leave_event(
+def queued_turn_lock(
     store: str, worktree: bytes, seconds: float, missed: Callable[[], bytes]
 ) -> "Iterator[MissedEvents | None]":
     """As `turn_lock`, for processes that may become many: one works and one waits. Yields None to any other. It has
@@ -63,7 +63,7 @@ def work_or_wait_or_leave_event(
     events = MissedEvents(store, worktree.hex())
     with _lock_file(store, "turn-" + worktree.hex()) as turn, _lock_file(store, "next-" + worktree.hex()) as following:
         if turn is not None and following is not None:
-            if not _become_the_one_that_waits(turn, following):
+            if not _claim_waiting_place(turn, following):
                 if line := missed():
                     events.add(line)
                 if not locks.try_lock(following):  # its holder reads the events after it has released this lock
@@ -89,7 +89,7 @@ def _lock_file(store: str, name: str) -> Iterator[int | None]:
             os.close(lock)
 
 
-def _become_the_one_that_waits(turn: int, following: int) -> bool:
+def _claim_waiting_place(turn: int, following: int) -> bool:
     """Become the process that waits for the turn lock. False if one works and another one waits."""
     while not locks.try_lock(following):
         if not locks.try_lock(turn):
@@ -198,7 +198,7 @@ def record_event(
     cursor = _cursor_now(event, path, homes)
     size = 0
     if path and transcripts:
-        size, lack = _count_bytes_of_complete_lines(path, cursor.offset)
+        size, lack = _measure_complete_lines(path, cursor.offset)
     moment = _moment_of(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
     moment = moment._replace(transcript=(path, size), why_changed=partial(_why_files_changed, context, event))
     saved = save(context, moment)
@@ -388,7 +388,7 @@ def _is_below(real: str, homes: tuple[str, ...]) -> bool:
     return any(locations.is_below(real, locations.real_path(home)) for home in homes if home)
 
 
-def _count_bytes_of_complete_lines(path: str, offset: int) -> tuple[int, str]:
+def _measure_complete_lines(path: str, offset: int) -> tuple[int, str]:
     """Returns (number of bytes in complete lines of a transcript, problem or ""). `offset`: end of the last complete
     line, 0 if it was not found near the file's end."""
     try:

@@ -103,7 +103,7 @@ def machine_of(reference: str) -> tuple[str, str]:
     return (machine, rest) if is_one else ("", reference)
 
 
-def refuse_label_like_a_reference(label: str) -> None:
+def refuse_ambiguous_label(label: str) -> None:
     """Raise UsageError for a label of the form of another reference: it could not be named, or would hide what it means.
 
     Ledgers of older versions may hold such labels.

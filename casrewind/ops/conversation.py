@@ -112,7 +112,7 @@ def format_problems(context: Context) -> dict[str, str]:
 
 def _format_problem(client: ConversationClient, path: str) -> str:
     try:
-        found = client.read_transcript_if_no_file(path)
+        found = client.read_stored_transcript(path)
     except errors.AgentError as error:
         return str(error)
     return session_format.find_problem(client, _read_complete_lines(path) if found is None else found)
@@ -178,7 +178,7 @@ def _cursor_of_checkpoint(point: Checkpoint) -> Cursor:
 def live_transcript(client: ConversationClient, path: str) -> bytes:
     """Read the live transcript at a path. Returns b"" if there is none. Raises AgentError. Check the path before, with
     `refuse_unsafe_transcript_path`."""
-    found = client.read_transcript_if_no_file(path)
+    found = client.read_stored_transcript(path)
     return _read_complete_lines(path) if found is None else found
 
 

@@ -90,7 +90,7 @@ class DamageSearch:
         if root in self._bad:
             yield root, b""
         stack = [(b"", root)] if self._leads_to_bad(root) else []
-        bound = manifest.PathLimit(self._entries_that_lead_to_bad, root)
+        bound = manifest.PathLimit(self._lead_to_bad, root)
         while stack:
             directory, digest = stack.pop()
             bound.count_or_refuse(digest)
@@ -101,7 +101,8 @@ class DamageSearch:
                 if name and self._rows.get(below):
                     stack.append((path, below))
 
-    def _entries_that_lead_to_bad(self, digest: bytes) -> manifest.Tree:
+    def _lead_to_bad(self, digest: bytes) -> manifest.Tree:
+        """A tree of those entries alone that lead to something bad."""
         return [(name, manifest.Entry(manifest.DIR, 0, digest=below)) for name, below in self._rows.get(digest) or ()]
 
     def _leads_to_bad(self, root: bytes) -> bool:
@@ -128,7 +129,7 @@ class DamageSearch:
     def _search_directory(self, digest: bytes) -> "list[_BadEntry]":
         """The subdirectories, bad entries and bad nodes of a directory, as far as it is readable. A node that several
         directories share is read once."""
-        top = self._load_or_take_for_lost(digest)
+        top = self._load_node(digest)
         if isinstance(top, list):
             return self._bad_entries(top)
         found = self._bad_nodes(top)
@@ -153,13 +154,14 @@ class DamageSearch:
         """Load a node of a large directory. From the second time on, a leaf has only its first and last entry."""
         if digest in self._nodes:
             return self._nodes[digest][0]
-        node = self._load_or_take_for_lost(digest)
+        node = self._load_node(digest)
         if isinstance(node, list):
             ends = node if len(node) < 2 else [node[0], node[-1]]
             self._nodes[digest] = ends, self._bad_entries(node)
         return node
 
-    def _load_or_take_for_lost(self, digest: bytes) -> manifest.Tree | NodeList:
+    def _load_node(self, digest: bytes) -> manifest.Tree | NodeList:
+        """A tree as it is stored, or LOST if it cannot be read."""
         try:
             return self._store.load_tree(digest)
         except self._damage:

@@ -91,7 +91,7 @@ def execute(
     context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, actions: Actions
 ) -> Restored:
     """Execute `actions`: those of the report, as preflight returned them."""
-    report = report._replace(tells_agent=_shows_first_restore_to_person(context))
+    report = report._replace(tells_agent=_is_first_restore(context))
     digest = writer.put(packs.PLAN, plans.encode(actions))
     safety = publish_safety_checkpoint(context, writer, operation, report, now)
     operation = made_now(context, operation._replace(safety=safety.id, plan=digest))
@@ -106,7 +106,7 @@ def made_now(context: Context, operation: Operation) -> Operation:
     return operation._replace(agent=context.shell[0], session=context.shell[1]) if context.shell[1] else operation
 
 
-def _shows_first_restore_to_person(context: Context) -> bool:
+def _is_first_restore(context: Context) -> bool:
     """True if no restore of the worktree was finished yet, and the client of an agent here can tell it."""
     if not context.tells_agent or context.store.has_finished_restore(context.root.key):
         return False
@@ -195,7 +195,7 @@ class Contents:
         if entry.chunks:
             return self._store.content(entry)
         if entry.digest not in self._ahead:
-            self._read_file_and_next_ones(entry)
+            self._read_batch(entry)
         data = self._ahead.get(entry.digest)
         if data is None:
             data = self._store.read(entry.digest, packs.FILE)
@@ -203,7 +203,7 @@ class Contents:
             raise errors.ManifestCorrupt(f"damaged tree: blob {entry.digest.hex()[:16]} has another size", "run casrewind verify")
         return (data,)
 
-    def _read_file_and_next_ones(self, entry: Entry) -> None:
+    def _read_batch(self, entry: Entry) -> None:
         """Read this file and the next ones: one index lookup for a hundred files."""
         self._ahead = {}  # before others are read
         wanted, size = {entry.digest}, entry.size

@@ -172,7 +172,7 @@ def _set_journal_aside(context: Context, error: errors.CasrewindError) -> errors
     head = context.store.head(context.root.key)
     while head is not None and head.trigger != checkpoints.SAFETY:
         head = context.store.checkpoint(head.parent) if head.parent else None
-    aside = context.store.journals.rename_out_of_the_way(context.root.key)
+    aside = context.store.journals.set_journal_aside(context.root.key)
     hint = error.hint if head is None else f"{error.hint}, and casrewind restore {head.id} goes to the newest state before a restore"
     return errors.StoreDamaged(
         f"{error.problem}. What was under way is unknown; it is left as it is, and its journal is now {printable(aside)}", hint

@@ -21,7 +21,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.history import ABORT, CONTINUE
 from ..model.retention import Decision, Dropped, Limits
 from ..store.agent_sessions import AgentSession
-from ..store.budget import bytes_reserved_for_gc, has_room_for_few_files, most_bytes_copied_before_removal
+from ..store.budget import bytes_reserved_for_gc, copy_limit, has_any_room
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
@@ -107,7 +107,7 @@ def _no_room_error(context: Context, before: int, forgotten: Sequence[Dropped], 
     """The error of a gc that had too little room: what it did, and what it needs."""
     freed = max(before - context.store.size(), 0)
     needed = error.needed or context.store.maintenance().sweep().room_to_forget()
-    what = f"{needed:,} bytes of free space" if has_room_for_few_files(context.store.path) else "two free inodes"
+    what = f"{needed:,} bytes of free space" if has_any_room(context.store.path) else "two free inodes"
     return errors.StoreFull(
         f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
         f"disk of the store {printable(context.store.path)}",
@@ -125,7 +125,7 @@ def _forget_and_sweep(
     with maintenance.exclude_other_maintenance():
         unfinished = finish_interrupted_purge(context, maintenance)
         maintenance.remove_drafts()  # drafts of killed processes count as used space: they would cost a checkpoint
-        maintenance.remove_ballast_if_too_large(limits.max_size)
+        maintenance.drop_large_ballast(limits.max_size)
         bisect_pins.drop_rows_of_dead(context)
         decision = _decide_and_forget(context, maintenance, limits, target)
         forgotten += decision.dropped
@@ -133,7 +133,7 @@ def _forget_and_sweep(
         decision = decision._replace(kept=())  # all checkpoints are read again now, and memory is for one list of them
         seq, points, reach = _mark_everything(context, maintenance)
         why = _why_nothing_may_go(points, reach) if maintenance.sweep().pack_usage(())[0] else ()
-        most = most_bytes_copied_before_removal(context.limits.max_size)
+        most = copy_limit(context.limits.max_size)
         damaged = () if why else sweep(context, maintenance, reach, seq, most=most)
         if not why:
             with suppress(errors.StoreFull), maintenance.hold_store_exclusively():  # without room the ledger stays longer, no more
@@ -173,12 +173,12 @@ def _decide_what_to_forget(
     most = min(limits.max_size if target is None else target, limits.max_size)
     if context.store.size() <= most:
         return decision, _Weighed(frozenset(), (), 0)
-    fitted = _weigh_and_drop_until_rest_fits(context, maintenance, decision, limits.max_size, most)
+    fitted = _drop_to_fit(context, maintenance, decision, limits.max_size, most)
     heavy = {item.checkpoint.id for item in fitted.dropped} - {item.checkpoint.id for item in decision.dropped}
     return fitted, _Weighed(frozenset(heavy), fitted.notes[len(decision.notes) :], fitted.floor)
 
 
-def _weigh_and_drop_until_rest_fits(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
+def _drop_to_fit(context: Context, maintenance: Maintenance, decision: Decision, budget: int, most: int) -> Decision:
     """Drop checkpoints until the rest fits, weighing each by what it adds to the earlier ones."""
     reach = Marker(context.store.read_many, context.counter("weighing"))
     sweeping = maintenance.sweep()
@@ -227,7 +227,7 @@ def _decide_and_forget(context: Context, maintenance: Maintenance, limits: Limit
         if not decision.dropped:
             return decision
         with maintenance.hold_store_exclusively():  # no restore is between its target and its journal
-            now = _newest_seq_if_only_saves(maintenance, seq)
+            now = _seq_after_saves(maintenance, seq)
             if bisect_pins.needed_by_bisects(context).intersection(item.checkpoint.id for item in decision.dropped):
                 continue  # it began in between; a row is no record of the ledger
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
@@ -238,7 +238,7 @@ def _decide_and_forget(context: Context, maintenance: Maintenance, limits: Limit
     return decision
 
 
-def _newest_seq_if_only_saves(maintenance: Maintenance, seq: int) -> int:
+def _seq_after_saves(maintenance: Maintenance, seq: int) -> int:
     """The current sequence number if everything after `seq` was a save, else 0. A save adds nothing that a decision
     drops or that makes a dropped checkpoint necessary. A safety checkpoint belongs to a restore, which may."""
     now = maintenance.newest_seq()
@@ -252,7 +252,7 @@ def _mark_everything(context: Context, maintenance: Maintenance) -> tuple[int, l
     seq = maintenance.newest_seq()
     points = maintenance.published_after(0)
     reach = _mark_needed(context, points)
-    raise_if_marking_met_damage(reach)
+    refuse_damaged_marking(reach)
     return seq, points, reach
 
 
@@ -262,7 +262,7 @@ def _mark_needed(context: Context, points: Iterable[Checkpoint]) -> Marker:
     return reach
 
 
-def raise_if_marking_met_damage(reach: Marker) -> None:
+def refuse_damaged_marking(reach: Marker) -> None:
     """Raise StoreDamaged if marking met an unreadable blob: its references are unknown."""
     broken = next((error for error in reach.missing.values() if not isinstance(error, errors.BlobMissing)), None)
     if broken is not None:
@@ -337,7 +337,7 @@ def merge_packs(context: Context) -> None:
         with maintenance.hold_store_exclusively(patience=0.0):
             pass  # else the copy would be in vain
         sweeping = maintenance.sweep()
-        groups = sweeping.groups_of_small_packs(most_bytes_copied_before_removal(context.limits.max_size))
+        groups = sweeping.groups_of_small_packs(copy_limit(context.limits.max_size))
         for group in groups[:1]:  # the next save takes the next group: none waits for long, and no gc for a save
             kept = sweeping.blobs_of_packs(group)
             copied = sweeping.copy_reachable(group, kept)
@@ -375,7 +375,7 @@ def finish_purge(context: Context, maintenance: Maintenance, reach: Marker, seq:
     damaged = sweep(context, maintenance, reach, seq, thorough=True)
     if not damaged:
         with maintenance.hold_store_exclusively():
-            maintenance.remove_purged_bytes_and_marker()
+            maintenance.remove_purged_bytes()
     return damaged
 
 

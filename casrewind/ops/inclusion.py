@@ -75,7 +75,7 @@ def include(context: Context, words: Sequence[Word], *, shared: bool = False) ->
     """Add rules so that a save captures each path (below the root), with all that is in a directory, and what each pattern
     matches. `shared`: to the project's file. Raises OSError, WorkspaceError, StoreError."""
     for word in words:
-        _refuse_what_no_rule_can_include(context.tree, word)
+        _refuse_impossible_paths(context.tree, word)
     return _edit_rules(context, words, _lines_that_include, shared=shared)
 
 
@@ -189,7 +189,7 @@ def _split_lines(data: bytes) -> list[bytes]:
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 
-def _refuse_what_no_rule_can_include(tree: Worktree, word: Word) -> None:
+def _refuse_impossible_paths(tree: Worktree, word: Word) -> None:
     """Raises UnsafePath."""
     if word.is_pattern:
         return

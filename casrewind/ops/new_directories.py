@@ -66,7 +66,7 @@ class Destination:
             self._new = NewTree(self.directory)
         return self._new
 
-    def remove_all_that_was_made(self) -> None:
+    def remove_made(self) -> None:
         """Remove what was written, the directory if it was made, and the directories above that were made for it."""
         if self._new is not None:
             with suppress(OSError):
@@ -151,17 +151,17 @@ class Writing:
         if path and isinstance(error, OSError):
             error.filename = path
         place.error = error
-        place.remove_all_that_was_made()
+        place.remove_made()
         self._live.remove(place)
         if not self._live:
             raise _NoPlaceLeftError from None
 
     def _write_file(self, path: bytes, entry: Entry) -> None:
-        if not entry.chunks and not (entry.size and self._copies is not None and self._destinations_that_may_share_blocks()):
+        if not entry.chunks and not (entry.size and self._copies is not None and self._sharing_destinations()):
             self._write_whole(path, entry, b"".join(self._contents(entry)))
             return
         self._do_at_each(path, NewTree.begin_file, path)
-        if rest := self._clone_and_return_the_rest(path, entry):
+        if rest := self._share_blocks(path, entry):
             for piece in self._contents(entry):
                 for place in rest:
                     if place.error is None:
@@ -177,9 +177,9 @@ class Writing:
             except (OSError, errors.UnsafePath) as error:
                 self._note_failed_directory(place, path, error)
 
-    def _clone_and_return_the_rest(self, path: bytes, entry: Entry) -> list[Destination]:
+    def _share_blocks(self, path: bytes, entry: Entry) -> list[Destination]:
         """Let the new file share the blocks of the worktree's. Returns the directories where that was not possible."""
-        able = self._destinations_that_may_share_blocks() if entry.size else []
+        able = self._sharing_destinations() if entry.size else []
         if not able or self._copies is None:
             return list(self._live)
         try:
@@ -198,7 +198,7 @@ class Writing:
             place.from_worktree += 1
         return [place for place in self._live if place not in done]
 
-    def _destinations_that_may_share_blocks(self) -> list[Destination]:
+    def _sharing_destinations(self) -> list[Destination]:
         """The directories that may share blocks with the worktree."""
         return [place for place in self._live if place.new.shares_blocks is not False]
 
@@ -217,7 +217,7 @@ class Writing:
             return
         with fsio.closing(source):
             self._do_at_each(path, NewTree.begin_file, path)
-            done = [place for place in self._destinations_that_may_share_blocks() if place.new.share_blocks_of(source)]
+            done = [place for place in self._sharing_destinations() if place.new.share_blocks_of(source)]
             left = was.st_size  # no more than there was room for
             while left > 0 and len(done) < len(self._live) and (piece := os.read(source, min(left, _PIECE))):
                 left -= len(piece)

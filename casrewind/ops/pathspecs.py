@@ -167,7 +167,7 @@ def _all_paths(context: Context, points: Iterable[Checkpoint], *, worktree: bool
     load, before = context.store.load_tree, b""
     for point in points:
         if not before:
-            yield from (path for path, entry in manifest.walk(load, point.tree) if _is_file_link_or_empty(entry))
+            yield from (path for path, entry in manifest.walk(load, point.tree) if _is_leaf(entry))
         elif point.tree != before:
             yield from _added_paths(load, before, point.tree)
         before = point.tree
@@ -178,8 +178,9 @@ def _all_paths(context: Context, points: Iterable[Checkpoint], *, worktree: bool
 
 def _added_paths(load: Loader, before: bytes, tree: bytes) -> Iterator[bytes]:
     """At least the paths of the second manifest that the first one lacks."""
-    return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_file_link_or_empty(change.new))
+    return (change.path for change in diffs.diff(load, before, tree) if change.new is not None and _is_leaf(change.new))
 
 
-def _is_file_link_or_empty(entry: Entry) -> bool:
+def _is_leaf(entry: Entry) -> bool:
+    """True for what has nothing below it: a file, a link or an empty directory."""
     return entry.kind != DIR or entry.digest == EMPTY_TREE

@@ -19,7 +19,7 @@ from .checkpoint_names import (
     is_labelled,
     label_of,
     raise_bad_label,
-    refuse_label_like_a_reference,
+    refuse_ambiguous_label,
 )
 from .context import Context
 
@@ -50,7 +50,7 @@ def pin(context: Context, point: Checkpoint, label: str | None = None) -> Markin
         old = _marks_or_raise(everything, point)
         standing = label_of(point, old)
         if label is not None and (label != standing or not label):
-            _refuse_bad_or_taken_label(label, point, everything)
+            _refuse_label(label, point, everything)
         new = "" if label is None or label == standing else label
         if old.pinned and not new:
             return Marking(point, old, standing, changed=False)
@@ -77,8 +77,9 @@ def _marks_or_raise(everything: Sequence[tuple[Checkpoint, Marked]], point: Chec
     raise errors.CheckpointNotFound(f"checkpoint {point.id} was forgotten a moment ago", "casrewind list shows what there is")
 
 
-def _refuse_bad_or_taken_label(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:
-    refuse_label_like_a_reference(label)
+def _refuse_label(label: str, point: Checkpoint, everything: Sequence[tuple[Checkpoint, Marked]]) -> None:
+    """Raise UsageError for a label that is badly formed, or that would name another checkpoint."""
+    refuse_ambiguous_label(label)
     why = _why_label_is_bad(label)
     for other, marked in everything:
         if why is None and other.id != point.id:

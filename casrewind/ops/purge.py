@@ -193,9 +193,9 @@ class _Collector:
 
     def _collect_content(self) -> None:
         entries = [entry for found in self._asked.values() for entry in found.values()]
-        for action in self._undo_plan_actions_at_requested_paths():
+        for action in self._requested_undo_actions():
             entries += [entry for entry in (action.before, action.after) if entry is not None and entry.kind != DIR]
-        rules = self._digests_of_requested_rule_files()
+        rules = self._requested_rule_files()
         if not entries and not self.seen and not rules:
             raise errors.PathNotFound(
                 "no checkpoint has a file there: nothing was purged",
@@ -206,12 +206,13 @@ class _Collector:
                 self.gone.add(entry.digest)
         self.gone |= rules - {digests.of(b"")}
 
-    def _digests_of_requested_rule_files(self) -> set[bytes]:
+    def _requested_rule_files(self) -> set[bytes]:
         """The digests of the rule files at the requested paths, including rule files purged earlier."""
         every = (rule for domain in self._domains.values() for rule in (*domain.rules, *domain.unstored))
         return {rule.digest for rule in every if self._scope.covers(rule_path(rule))}
 
-    def _undo_plan_actions_at_requested_paths(self) -> Iterator[Action]:
+    def _requested_undo_actions(self) -> Iterator[Action]:
+        """The actions of the steps of undo that are about a requested path."""
         for actions in self._plans.values():
             yield from (item for item in actions if self._scope.covers(item.path) or self._scope.covers(item.source))
 
@@ -246,7 +247,7 @@ class _Collector:
         it deletes nothing below their directories. Raises UsageError if the bytes are a checkpoint's rules and that
         rule file was not named."""
         found = {}
-        named = self._digests_of_requested_rule_files()
+        named = self._requested_rule_files()
         for digest, domain in self._domains.items():
             lost = tuple(rule for rule in domain.rules if rule.digest in self.gone)
             for rule in lost:
@@ -379,7 +380,7 @@ def _mark_reachable(context: Context, found: LedgerRewrite) -> Marker:
     reach = Marker(context.store.read_many, context.counter("marking"))
     points = [point._replace(**found.points.get(point.id, {})) for point, _ in context.store.checkpoints()]
     gc.mark_points(reach, points, [found.plans.get(plan, plan) for plan in gc.kept_plans(context)])
-    gc.raise_if_marking_met_damage(reach)
+    gc.refuse_damaged_marking(reach)
     if needed := sum(1 for digest in found.gone if digest in reach.marked):
         raise errors.StoreError(f"nothing was purged: {needed} blobs of it are needed by what checkpoints rest on themselves")
     return reach

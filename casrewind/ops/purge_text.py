@@ -94,9 +94,9 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
             report = _report_of_text_purge(context, found, dry_run=False)
         if confirm is not None and not confirm(report):
             raise Declined
-        found.count_and_blank_in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
-        found.count_and_replace_in_sessions(dry=False)
-        found.forget_missed_events_with_text()
+        found.blank_in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
+        found.replace_in_sessions(dry=False)
+        found.forget_missed_events()
         carry_out(context, maintenance, lambda _: found.ledger_changes())
     return report
 
@@ -108,8 +108,8 @@ def _report_of_text_purge(context: Context, found: "_TextSearch", *, dry_run: bo
         transcripts=sum("transcript" in changes for changes in changed),
         prompts=sum("prompt" in changes for changes in changed),
         labels=marks + sum("label" in changes for changes in changed),
-        details=sum(map(_count_details, changed)) + found.count_and_replace_in_sessions(dry=True),
-        log=found.count_and_blank_in_log(dry=True),
+        details=sum(map(_count_details, changed)) + found.replace_in_sessions(dry=True),
+        log=found.blank_in_log(dry=True),
     )
     outside = tuple(_client_files_with_text(context, found.secret))
     return TextPurged(covered, tuple(_files_with_text(context, found)), _count_unedited_records(context, found.secret), outside, dry_run)
@@ -224,7 +224,7 @@ class _TextSearch:
                 return True
         return False
 
-    def count_and_blank_in_log(self, *, dry: bool) -> int:
+    def blank_in_log(self, *, dry: bool) -> int:
         """The number of log lines that contain the text. Blanks these lines unless `dry`."""
         count = 0
         for directory in self._logs:
@@ -232,13 +232,13 @@ class _TextSearch:
                 count += FailureLog(directory).blank_bad_lines(lambda line: self.secret.is_in(line, cut=len(line) >= LINE), dry=dry)
         return count
 
-    def count_and_replace_in_sessions(self, *, dry: bool) -> int:
+    def replace_in_sessions(self, *, dry: bool) -> int:
         """The number of rows of sessions whose event has a name with the text. Replaces these names unless `dry`."""
         sessions = self._context.store.sessions
         with store_errors("writing the sessions of", self._context.store.path):
             return sessions.rename_bad_events(lambda event: self.text_or_dropped(event) != event, DROPPED, dry=dry)
 
-    def forget_missed_events_with_text(self) -> None:
+    def forget_missed_events(self) -> None:
         """Forget events that wait for their record, if their prompt contains the text."""
         with store_errors("writing the events of", self._context.store.path):
             for events in missed_events.missed_events_of_store(self._context.store.path):

@@ -70,7 +70,7 @@ def materialise(
         actions = preflight.without_lost_paths(Plan(everything, ()), [item for item in lost if item.path]).actions
         places = [Destination(directory) for directory in given]
         count, size = _count_files_and_bytes(actions)
-        _refuse_unless_room_for_all(places, more.size + size)
+        _refuse_without_room(places, more.size + size)
         if dry_run:
             return _report_of_plan(target, places, actions, [*purged, *lost, *more.kept], count, more)
         try:
@@ -84,7 +84,7 @@ def materialise(
                 )
         except BaseException as error:
             for place in places:
-                place.remove_all_that_was_made()
+                place.remove_made()
             if isinstance(error, errors.StoreDamaged):
                 preflight.refuse_lost_content(preflight.unreadable_content(context, everything), preflight.SKIP_DAMAGED)
             raise
@@ -187,7 +187,7 @@ def _refuse_overlaps(directories: Sequence[str]) -> None:
                 raise errors.UsageError(what, "give --to directories beside each other")
 
 
-def _refuse_unless_room_for_all(places: Sequence[Destination], size: int) -> None:
+def _refuse_without_room(places: Sequence[Destination], size: int) -> None:
     """Raise StoreFull if the file systems of the directories have too little room for all of them."""
     on_device = Counter(os.stat(place.above).st_dev for place in places)
     for place in places:

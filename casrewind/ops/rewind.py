@@ -195,7 +195,7 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
     chats: list[Chat] = []
     if cut is not None and not dry_run:
         if is_foreign:
-            _write_earlier_files_of_session(context, conversation)
+            _write_earlier_files(context, conversation)
         for directory in directories:
             try:
                 chats.append(_fork_elsewhere(context, conversation, cut, point, directory))
@@ -375,7 +375,7 @@ def _write_and_record(
         return None
     session_files.refuse_unsafe_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _client_has_session(conversation):
-        _write_earlier_files_of_session(context, conversation)
+        _write_earlier_files(context, conversation)
         chat = _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
         return chat._replace(resume=conversation.client.resume_moved_command(chat.session))
     chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
@@ -403,7 +403,7 @@ def _write_fork(context: Context, conversation: Conversation, cut: bytes) -> Cha
     return _write_new_session(context, conversation, rewinds.FORK, session, data, client.fork_path(conversation.path, session, data))
 
 
-def _write_earlier_files_of_session(context: Context, conversation: Conversation) -> None:
+def _write_earlier_files(context: Context, conversation: Conversation) -> None:
     """Write the earlier files of a session as they were stored last. After a rewind in it, Codex goes on in another file, which
     refers to the one before."""
     written = {conversation.path}
@@ -419,7 +419,7 @@ def _write_earlier_files_of_session(context: Context, conversation: Conversation
 
 def _client_has_session(conversation: Conversation) -> bool:
     """True if the client has a session with the conversation's id."""
-    return os.path.lexists(conversation.path) or bool(conversation.client.read_transcript_if_no_file(conversation.path))
+    return os.path.lexists(conversation.path) or bool(conversation.client.read_stored_transcript(conversation.path))
 
 
 def _write_new_session(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:

@@ -141,7 +141,7 @@ class _Walk:
         rules, policy = place.rules[side], self._policies[side]
         if rules is None:
             return None
-        if place.path and ignored.why_directory_is_not_captured(fd, rules, default_excludes=policy.default_excludes) != ignored.CAPTURED:
+        if place.path and ignored.why_directory_skipped(fd, rules, default_excludes=policy.default_excludes) != ignored.CAPTURED:
             return None
         return rules.extend(ignored.rule_files_of(fd, place.path, self._choosers[side]))
 

@@ -21,9 +21,9 @@ class CommandTurn:
         """`message` stands for the command line in every list, and is the label of both checkpoints. Raises UsageError
         for a label that reads as another reference."""
         if message:
-            from .checkpoint_names import refuse_label_like_a_reference
+            from .checkpoint_names import refuse_ambiguous_label
 
-            refuse_label_like_a_reference(message)
+            refuse_ambiguous_label(message)
         self._context, self._message = context, message
         self._prompt = message or shlex.join(arguments)
         self._opened = ""
@@ -34,7 +34,7 @@ class CommandTurn:
             return self._save_by_hand("before")
         before = save(self._context, self._moment_of_side(PROMPT, "before", Circumstances(tells_ends=True))._replace(opens_turn=True))
         self._opened = before.checkpoint.id
-        self._context.store.sessions.record(self._session_row_of_this_process())
+        self._context.store.sessions.record(self._own_session_row())
         return before
 
     def save_after(self) -> Saved:
@@ -52,7 +52,7 @@ class CommandTurn:
     def _save_by_hand(self, side: str) -> Saved:
         return save_by_hand(self._context, f"{side}: {self._message or self._prompt[:200]}", described=not self._message)
 
-    def _session_row_of_this_process(self) -> AgentSession:
+    def _own_session_row(self) -> AgentSession:
         """This process, by which a list knows that the turn still runs."""
         from ..agents import client_process
 

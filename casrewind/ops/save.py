@@ -86,9 +86,9 @@ def save_by_hand(
     """Make a checkpoint that no event asked for. `message` is its label; with `described`, it is a description. Raises
     UsageError for a label that reads as another reference and for `meta` that cannot be stored, else as `save`."""
     if message and not described:
-        from .checkpoint_names import refuse_label_like_a_reference
+        from .checkpoint_names import refuse_ambiguous_label
 
-        refuse_label_like_a_reference(message)
+        refuse_ambiguous_label(message)
     more = checkpoints.NOTHING_ELSE
     if meta is not None:
         from ..model.meta import checked_pairs

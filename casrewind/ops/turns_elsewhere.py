@@ -31,7 +31,7 @@ def refuse_or_note(
     """Raise CheckpointError if the newest turn of a conversation is in another root. `points`: the checkpoint here of each prompt, or None.
     Returns notes for the user about prompts from `at` on that were in another root."""
     if conversation.stored:  # what the client wrote since is not in these bytes
-        _refuse_if_newest_of_session(context, conversation.client.name, conversation.session, conversation.points)
+        _refuse_foreign_newest(context, conversation.client.name, conversation.session, conversation.points)
     if None not in points[at:]:
         return ()
     made = _prompts_elsewhere(context, conversation.client.name, conversation.session)
@@ -49,10 +49,10 @@ def refuse_if_of_session(context: Context, session: str, preferred: str) -> None
     wanted = conversations.whole_session(context, session) or (preferred if any(point.session == preferred for point in mine) else "")
     newest = next((point for point in mine if not wanted or point.session == wanted), None)
     if newest is not None:
-        _refuse_if_newest_of_session(context, newest.agent, newest.session, mine)
+        _refuse_foreign_newest(context, newest.agent, newest.session, mine)
 
 
-def _refuse_if_newest_of_session(context: Context, agent: str, session: str, points: Sequence[Checkpoint]) -> None:
+def _refuse_foreign_newest(context: Context, agent: str, session: str, points: Sequence[Checkpoint]) -> None:
     """Raise CheckpointError unless the newest prompt of a session is one of this root's, `points`."""
     there = [one for one in _prompts_elsewhere(context, agent, session) if one.session == session]
     here = max((point.created_ns for point in points if point.session == session and point.trigger == checkpoints.PROMPT), default=0)

@@ -105,10 +105,10 @@ class _Measurement:
     def measure_all(self, depth: int | None) -> Usage:
         graph = self._graph
         everything = _ordered_by_session(self._context.store.checkpoints())
-        sessions = list(dict.fromkeys(_agent_and_session_or_empty(point) for point, _ in everything))
+        sessions = list(dict.fromkeys(_session_key(point) for point, _ in everything))
         numbers = {session: number for number, session in enumerate(sessions)}
         owners = [self._nodes_named_by(point) for point, _ in everything]
-        groups = [numbers[_agent_and_session_or_empty(point)] for point, _ in everything]
+        groups = [numbers[_session_key(point)] for point, _ in everything]
         plans, damaged = needed_plans(self._context)
         self._problems += damaged
         owners.append([graph.number_of_plan(digest) for digest in plans])  # the last owner gets what no checkpoint needs
@@ -185,7 +185,7 @@ class _Measurement:
     ) -> list[SessionUsage]:
         members: dict[tuple[str, str], list[Checkpoint]] = {}
         for point in points:
-            members.setdefault(_agent_and_session_or_empty(point), []).append(point)
+            members.setdefault(_session_key(point), []).append(point)
         stored = [{self._graph.number_of_content(p.transcript) for p in members[one] if p.transcript is not None} for one in sessions]
         transcripts = _weigh_sets(self._graph, sizes, stored)
         rows = [
@@ -203,7 +203,8 @@ class _Measurement:
         return sorted(rows, key=lambda row: (-row.unique, -row.shared, row.agent, row.session))
 
 
-def _agent_and_session_or_empty(point: Checkpoint) -> tuple[str, str]:
+def _session_key(point: Checkpoint) -> tuple[str, str]:
+    """(agent, session) of a checkpoint; ("", "") without a session."""
     return (point.agent, point.session) if point.session else ("", "")
 
 
@@ -212,8 +213,8 @@ def _ordered_by_session(everything: Iterable[tuple[Checkpoint, Marked]]) -> list
     by_age = sorted(everything, key=lambda pair: pair[0].seq)
     first: dict[tuple[str, str], tuple[bytes, int]] = {}
     for point, _ in by_age:
-        first.setdefault(_agent_and_session_or_empty(point), (point.worktree, point.seq))
-    return sorted(by_age, key=lambda pair: (first[_agent_and_session_or_empty(pair[0])], pair[0].worktree, pair[0].seq))
+        first.setdefault(_session_key(point), (point.worktree, point.seq))
+    return sorted(by_age, key=lambda pair: (first[_session_key(pair[0])], pair[0].worktree, pair[0].seq))
 
 
 def _weigh_sets(graph: ReferenceGraph, sizes: Sequence[int], sets: Iterable[Iterable[int]]) -> list[int]:

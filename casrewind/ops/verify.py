@@ -97,7 +97,7 @@ class _Check:
             return Verified(tuple(self._problems), 0, 0)
         self._check_plans()
         self._check_points(points)
-        self._add_problems_of_bad_blobs(points)
+        self._report_bad_blobs(points)
         unfinished = unfinished_purge(self._context)
         return Verified(tuple(self._problems), self._sound, len(points), notes=(unfinished,) if unfinished else ())
 
@@ -119,7 +119,7 @@ class _Check:
     def _add_problem(self, kind: str, identity: str, detail: str) -> None:
         self._problems.append(Problem(kind, identity, detail))
 
-    def _read_or_note_as_bad(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def _read_blobs(self, kind: str, wanted_as: int, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (digest, bytes) of every readable blob; record unreadable blobs as bad."""
         wanted = list(digests)
         for start in range(0, len(wanted), _BATCH):
@@ -132,19 +132,19 @@ class _Check:
 
     def _check_domains(self, points: Sequence[Checkpoint]) -> None:
         rules: set[bytes] = set()
-        for digest, data in self._read_or_note_as_bad(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
+        for digest, data in self._read_blobs(DOMAIN, packs.DOMAIN, {point.domain for point in points}):
             try:
                 rules.update(reference.digest for reference in references(packs.DOMAIN, data))
             except errors.StoreDamaged as error:
                 self._bad[digest] = (DOMAIN, error.problem)
-        for _ in self._read_or_note_as_bad(DOMAIN, packs.RULES, rules):
+        for _ in self._read_blobs(DOMAIN, packs.RULES, rules):
             pass
 
     def _check_plans(self) -> None:
         """Check the plans that undo and redo need, and open journals."""
         wanted, damaged = needed_plans(self._context)
         self._problems += damaged
-        for digest, data in self._read_or_note_as_bad(PLAN, packs.PLAN, wanted):
+        for digest, data in self._read_blobs(PLAN, packs.PLAN, wanted):
             try:
                 for reference in references(packs.PLAN, data):
                     self._expect_content(reference)
@@ -167,7 +167,7 @@ class _Check:
         report = self._context.counter("verifying trees")
         while wanted:
             below: set[bytes] = set()
-            for digest, data in self._read_or_note_as_bad(TREE, packs.TREE, wanted):
+            for digest, data in self._read_blobs(TREE, packs.TREE, wanted):
                 try:
                     node = manifest.decode_node(data)  # also checks names and modes
                 except errors.CasrewindError as error:
@@ -193,7 +193,7 @@ class _Check:
         wanted = dict(self._lists)
         while wanted:
             below: dict[bytes, int] = {}
-            for digest, data in self._read_or_note_as_bad(BLOB, packs.CHUNK_LIST, wanted):
+            for digest, data in self._read_blobs(BLOB, packs.CHUNK_LIST, wanted):
                 try:
                     found = list(references(packs.CHUNK_LIST, data))
                     if sum(reference.size for reference in found) != wanted[digest]:
@@ -225,9 +225,9 @@ class _Check:
                 report(min(start + _BATCH, len(wanted)), len(wanted))
 
     def _read_and_measure(self, digests: list[bytes]) -> dict[bytes, int]:
-        return {digest: len(data) for digest, data in self._read_or_note_as_bad(BLOB, packs.CHUNK, digests)}
+        return {digest: len(data) for digest, data in self._read_blobs(BLOB, packs.CHUNK, digests)}
 
-    def _add_problems_of_bad_blobs(self, points: list[Checkpoint]) -> None:
+    def _report_bad_blobs(self, points: list[Checkpoint]) -> None:
         """Report every bad blob with the checkpoints and paths that it affects."""
         places = places_affected(self._context.store, points, set(self._bad)) if self._bad else {}
         for digest, (kind, why) in sorted(self._bad.items()):

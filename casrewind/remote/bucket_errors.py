@@ -75,7 +75,7 @@ def bucket_error(url: str, verb: str, text: str) -> errors.RemoteError:
     if match := re.search(_NAME, text):
         name = messages.printable(match[1])
         return errors.RemoteError(f"an object in {url} has the name {name}, which is none of casrewind's", "delete it")
-    return _not_reached_error(url, verb, text) or errors.RemoteError(f"{url}: {right} failed: {_server_message_in_one_line(text)}")
+    return _not_reached_error(url, verb, text) or errors.RemoteError(f"{url}: {right} failed: {_server_message(text)}")
 
 
 def _not_reached_error(url: str, verb: str, text: str) -> errors.RemoteError | None:
@@ -86,7 +86,7 @@ def _not_reached_error(url: str, verb: str, text: str) -> errors.RemoteError | N
         return errors.RemoteError(f"{url} cannot be reached: the server answers {match[1] or 'that it is busy'}")
     if not re.search(_NOT_REACHED, text):
         return None
-    reason = next((words for pattern, words in _REASONS if re.search(pattern, text)), _server_message_in_one_line(text))
+    reason = next((words for pattern, words in _REASONS if re.search(pattern, text)), _server_message(text))
     return errors.RemoteError(f"{url} cannot be reached: {reason}")
 
 
@@ -105,7 +105,7 @@ def credentials_hint(scheme: str) -> str:
     return _CREDENTIALS.get(scheme, "")
 
 
-def _server_message_in_one_line(text: str) -> str:
+def _server_message(text: str) -> str:
     """The server's own words, or the first line of the library's: the rest is its view of itself. One line."""
     if status := re.search(_STATUS, text):
         told = re.search(r"<Message>([^<]+)", text)

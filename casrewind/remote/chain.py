@@ -114,7 +114,7 @@ class ChainReader:
         found = self._readers.get(piece)
         if found is None:
             try:
-                found = self._open_or_raise_if_damaged(piece)
+                found = self._open_unreplaced(piece)
             except PieceDamaged as error:
                 self._leave_out({piece: error})
                 raise
@@ -244,7 +244,8 @@ class ChainReader:
         while self._held > _HELD and len(self._readers) > 1:
             self._held -= self._readers.popitem(last=False)[1].bytes_held
 
-    def _open_or_raise_if_damaged(self, piece: PieceInfo) -> PieceReader:
+    def _open_unreplaced(self, piece: PieceInfo) -> PieceReader:
+        """Open a piece. Raises PieceGone if a roll-up has replaced it."""
         found = open_piece(self._objects, self._keys, piece.name, piece.size)
         if found.is_replaced:  # the list did not have the roll-up yet, or it cannot be read
             raise PieceGone(f"the piece {piece.name} of the remote was replaced just now", "pull again")
@@ -284,7 +285,7 @@ class ChainReader:
             if held > _HELD:
                 return None
             try:
-                found = self._open_or_raise_if_damaged(piece)
+                found = self._open_unreplaced(piece)
             except PieceDamaged as error:
                 return error
             held += found.bytes_held

@@ -48,7 +48,7 @@ class _OpenPiece(NamedTuple):
         return sum(frame.plain for frame in table.frames) + table.blobs.table_bytes
 
 
-def roll_up_if_many_pieces(remote: Remote) -> list[str]:
+def roll_up_when_due(remote: Remote) -> list[str]:
     """Roll up if the chain has many new pieces. Returns what a person has to know. The push is done: nothing here makes it fail."""
     state = remote.files.state
     if state.next - 1 - state.rolled_up < EVERY:
@@ -85,7 +85,7 @@ def roll_up(remote: Remote) -> list[str]:
         except PieceDamaged as error:
             notes.append(f"{error.problem}; it stays as it is")
             continue
-        _replace_by_empty_or_raise(remote, {one.info.name: mac for one in run})
+        _put_empty(remote, {one.info.name: mac for one in run})
         number += len(run)
     return [*notes, *([f"put {plural(number, 'piece')} of this machine together"] if number else [])]
 
@@ -157,7 +157,7 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
     del builder, data
     heap.return_freed_memory()
     if not is_new:
-        return _mac_of_equal_roll_up(remote, name, rows)
+        return _equal_roll_up_mac(remote, name, rows)
     try:  # the server said that it has it: what it replaces is emptied only if it has
         is_there = open_piece(remote.objects, remote.keys, name, size).mac == mac
     except PieceDamaged:
@@ -172,7 +172,7 @@ def _uses_and_digests_in(reader: PieceReader) -> set[bytes]:
     return {bytes((blob.use,)) + blob.digest for blob in reader.table.blobs}
 
 
-def _mac_of_equal_roll_up(remote: Remote, name: str, rows: set[bytes]) -> bytes:
+def _equal_roll_up_mac(remote: Remote, name: str, rows: set[bytes]) -> bytes:
     """The MAC of a roll-up that a copy of this store has put, with these blobs. Raises RemoteError if one is missing."""
     found = next((info for info in remote.objects.list(name.partition("/")[0]) if info.name == name), None)
     if found is not None:
@@ -197,7 +197,7 @@ def _empty_what_was_replaced(remote: Remote, listed: Sequence[PieceInfo], pieces
         except PieceDamaged:
             continue
         if _uses_and_digests_in(old) <= _uses_and_digests_in(reader):
-            _replace_by_empty_or_raise(remote, {late.name: reader.mac})
+            _put_empty(remote, {late.name: reader.mac})
 
 
 def empty_piece(
@@ -269,7 +269,7 @@ def replace_by_empty(remote: Remote, names: Mapping[str, bytes], end: int = 0) -
     return failed
 
 
-def _replace_by_empty_or_raise(remote: Remote, names: Mapping[str, bytes]) -> None:
+def _put_empty(remote: Remote, names: Mapping[str, bytes]) -> None:
     """As replace_by_empty. Raises RemoteError."""
     for error in replace_by_empty(remote, names).values():
         raise error

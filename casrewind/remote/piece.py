@@ -355,7 +355,7 @@ class PieceReader:
 
     def _read_frames(self, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         """Yield the plain bytes of these frames, in order. Close ones are read at once."""
-        for group in self._groups_to_read_at_once(numbers):
+        for group in self._reading_groups(numbers):
             start = self._starts[group[0]] if group[0] else 0
             data = self._bytes_of_range(start, self._starts[group[-1] + 1])
             if not start:
@@ -365,7 +365,8 @@ class PieceReader:
                 first = self._starts[number] - start
                 yield number, self._unseal(number, data[first : first + frame.sealed], frame.plain)
 
-    def _groups_to_read_at_once(self, numbers: Iterable[int]) -> Iterator[list[int]]:
+    def _reading_groups(self, numbers: Iterable[int]) -> Iterator[list[int]]:
+        """Groups of records that lie so close together that one request reads them."""
         group: list[int] = []
         for number in numbers:
             end = self._starts[number + 1]

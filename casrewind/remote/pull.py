@@ -76,7 +76,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
         try:
             changed, own, gone = _changed_chains(remote, newest=newest)
             problems += gone
-            if _leave_own_chain_if_behind(remote, own):
+            if _leave_unknown_chain(remote, own):
                 changed.append((own[0].name.partition("/")[0], own))
                 notes.append(_BEHIND)
             for chain, reader in _read_ahead(remote, changed):
@@ -155,7 +155,7 @@ _BEHIND = (
 )
 
 
-def _leave_own_chain_if_behind(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
+def _leave_unknown_chain(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
     """If the own chain has pieces that this store does not know, let the next push begin a new chain, which rests on it, and read the old
     one as another machine's. False: it has none."""
     files, state = remote.files, remote.files.state

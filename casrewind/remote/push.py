@@ -91,7 +91,7 @@ def push(
     with context.store.hold_push_lock(), context.store.hold_shared_lock():
         pushing = _Push(context, remote)
         if dry_run:
-            return pushing.count_what_would_be_sent()
+            return pushing.count_outgoing()
         if anew:
             own_chain.put_head_back(remote)
         probe.require(remote)
@@ -112,14 +112,14 @@ def push(
         left = pushing.empty_ended_chains(notes, purge_held=purge_held)
         looks = 0
         if points is None and (by_hand or own_chain.is_due(remote.files.state)):
-            done, looks = _look_and_begin_anew_if_ended(context, remote, done, notes)
+            done, looks = _resume_or_begin_anew(context, remote, done, notes)
         size, requests = remote.objects.sent_bytes, sum(remote.objects.requests.values()) - looks
         _note_success(context, remote)
-        notes += collect.roll_up_if_many_pieces(remote) if points is None else []
+        notes += collect.roll_up_when_due(remote) if points is None else []
         return Pushed(*done, size, requests, tuple(notes), left, damaged=remote.files.state.left)
 
 
-def _look_and_begin_anew_if_ended(
+def _resume_or_begin_anew(
     context: Context, remote: Remote, done: tuple[int, int], notes: list[str]
 ) -> tuple[tuple[int, int], int]:
     """Look whether the remote has what was pushed. If somebody has ended the chain, send all into a new one. `done`: the numbers of
@@ -318,7 +318,7 @@ class _Push:
             whole += [point] if all(is_sound[digest] for digest in content) else []
         return whole
 
-    def count_what_would_be_sent(self) -> Pushed:
+    def count_outgoing(self) -> Pushed:
         """What a push would send, in plain bytes."""
         self._files.forget_purged_chain()
         points, _, _ = self._records_to_send()

@@ -65,7 +65,7 @@ class GcState(NamedTuple):
             return "a day has passed"
         if packs > self.packs + MANY:
             return "there are many small packs"
-        if budget is not None and size > size_at_which_gc_is_due(budget) and size > self.size + budget // 16:
+        if budget is not None and size > gc_threshold(budget) and size > self.size + budget // 16:
             return "the store has grown to its budget"
         return ""
 
@@ -119,7 +119,7 @@ class WriteQuota:
             )
 
 
-def has_room_for_few_files(store: str) -> bool:
+def has_any_room(store: str) -> bool:
     """True if the disk of the store at that path has room for a few more files."""
     try:
         status = os.statvfs(store)
@@ -133,16 +133,16 @@ def bytes_reserved_for_gc(budget: int) -> int:
     return min(MAX_SIZE + _SLACK, budget // 4)
 
 
-def size_at_which_gc_is_due(budget: int) -> int:
+def gc_threshold(budget: int) -> int:
     """Bytes of a store at which gc becomes due, so that the next save still fits."""
     return budget - bytes_reserved_for_gc(budget) - budget // 16
 
 
-def size_to_which_gc_shrinks(budget: int) -> int:
+def gc_target(budget: int) -> int:
     """Bytes to which gc reduces a store that reached its budget, so that gc is not due at every save."""
-    return size_at_which_gc_is_due(budget) - budget // 16
+    return gc_threshold(budget) - budget // 16
 
 
-def most_bytes_copied_before_removal(budget: int | None) -> int:
+def copy_limit(budget: int | None) -> int:
     """Bytes that gc may copy before it removes the originals."""
     return MAX_SIZE if budget is None else min(MAX_SIZE, budget // 8)

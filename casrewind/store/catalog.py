@@ -392,16 +392,16 @@ def apply_ledger_record(tables: "Tables", state: CatalogState, record: ledger.Re
         operation = undo_history.decode_operation(record.payload)
         old = _worktree_row_or_empty(tables, operation.worktree)
         row = old.with_history(undo_history.history_after(old.history(), operation))
-        return _set_or_remove_worktree_row(tables, state, operation.worktree, row)
+        return _set_worktree_row(tables, state, operation.worktree, row)
     if record.kind == ledger.FINISH:  # no step of the history, but the ledger has an operation of this worktree
         worktree = undo_history.decode_operation(record.payload).worktree
         old = _worktree_row_or_empty(tables, worktree)
-        return _set_or_remove_worktree_row(tables, state, worktree, old.with_history(old.history()))
+        return _set_worktree_row(tables, state, worktree, old.with_history(old.history()))
     if record.kind == ledger.FORGET:
         return _apply_forget(tables, state, undo_history.decode_forgotten(record.payload))
     if record.kind == ledger.HISTORY:
         worktree, history = undo_history.decode_history_record(record.payload)
-        return _set_or_remove_worktree_row(tables, state, worktree, _worktree_row_or_empty(tables, worktree).with_history(history))
+        return _set_worktree_row(tables, state, worktree, _worktree_row_or_empty(tables, worktree).with_history(history))
     if record.kind == ledger.ADOPT:
         return _apply_adoption(tables, state, undo_history.decode_adoption(record.payload))
     return state
@@ -418,7 +418,7 @@ def _apply_checkpoint(tables: "Tables", state: CatalogState, record: ledger.Reco
         row = row._replace(current=point.id)
     if point.flags & checkpoints.PINNED:
         state = state._replace(marks=state.marks + tables[b"marks"].overwrite(identity, b"\1"))
-    return _set_or_remove_worktree_row(tables, state, point.worktree, row)
+    return _set_worktree_row(tables, state, point.worktree, row)
 
 
 def _worktree_row_or_empty(tables: "Tables", worktree: bytes) -> WorktreeRow:
@@ -426,7 +426,7 @@ def _worktree_row_or_empty(tables: "Tables", worktree: bytes) -> WorktreeRow:
     return EMPTY_ROW if value is None else decode_worktree(value)
 
 
-def _set_or_remove_worktree_row(tables: "Tables", state: CatalogState, worktree: bytes, row: WorktreeRow) -> CatalogState:
+def _set_worktree_row(tables: "Tables", state: CatalogState, worktree: bytes, row: WorktreeRow) -> CatalogState:
     """Set the row of a worktree; an empty row is removed."""
     if row == EMPTY_ROW:
         return state._replace(worktrees=state.worktrees - tables[b"worktrees"].delete(worktree))
@@ -461,9 +461,9 @@ def _apply_forget(tables: "Tables", state: CatalogState, identities: tuple[str, 
     for worktree, value in list(tables[b"worktrees"].items()):
         row = decode_worktree(value)
         if gone.intersection((row.newest, row.listed, *row.agents.values())):
-            state = _set_or_remove_worktree_row(tables, state, worktree, _find_newest_checkpoints_again(tables, worktree, row))
+            state = _set_worktree_row(tables, state, worktree, _find_newest_checkpoints_again(tables, worktree, row))
         elif worktree in fewer:
-            state = _set_or_remove_worktree_row(tables, state, worktree, row._replace(number=row.number - fewer[worktree]))
+            state = _set_worktree_row(tables, state, worktree, row._replace(number=row.number - fewer[worktree]))
     return state
 
 
@@ -488,5 +488,5 @@ def _apply_adoption(tables: "Tables", state: CatalogState, adoption: "undo_histo
     old, new = _worktree_row_or_empty(tables, adoption.old), _worktree_row_or_empty(tables, adoption.new)
     if new.history() == undo_history.NO_HISTORY:
         new = new._replace(current=old.current, steps=old.steps)
-    state = _set_or_remove_worktree_row(tables, state, adoption.old, EMPTY_ROW)
-    return _set_or_remove_worktree_row(tables, state, adoption.new, _find_newest_checkpoints_again(tables, adoption.new, new))
+    state = _set_worktree_row(tables, state, adoption.old, EMPTY_ROW)
+    return _set_worktree_row(tables, state, adoption.new, _find_newest_checkpoints_again(tables, adoption.new, new))

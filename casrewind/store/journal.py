@@ -74,7 +74,7 @@ class Journals:
         with store_errors("writing the journal in", self._layout.journals):
             fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)
 
-    def rename_out_of_the_way(self, worktree: bytes) -> str:
+    def set_journal_aside(self, worktree: bytes) -> str:
         """Rename a journal that cannot be read, so that it blocks nothing. Returns the new path."""
         path = self._layout.journal_path(worktree)
         aside = f"{path}.damaged-{os.urandom(4).hex()}"

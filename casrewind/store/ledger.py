@@ -81,7 +81,7 @@ def is_rewrite_of(identity: bytes, earlier: bytes) -> bool:
     return False
 
 
-def _has_sound_record_after_start(data: bytes) -> bool:
+def _has_later_record(data: bytes) -> bool:
     """True if a sound record begins after the first byte."""
     left = LONGEST  # bytes to hash: many false heads could need hours
     found = data.find(RECORD_MAGIC, 1)
@@ -179,7 +179,7 @@ class Ledger:
                 f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are no record",
                 "run casrewind verify --repair, which keeps all checkpoints and sets the damaged file aside"
             )
-        if position < acknowledged or _has_sound_record_after_start(data):
+        if position < acknowledged or _has_later_record(data):
             raise errors.LedgerCorrupt(
                 f"damaged ledger: the record at byte {position} of {printable(self.path)} is not what was written",
                 "run casrewind verify"
@@ -192,7 +192,7 @@ class Ledger:
         with fsio.closing(os.open(self.path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)) as fd:
             size = os.fstat(fd).st_size
             if size > end:
-                self._save_and_cut_torn_end(fd, end, size)
+                self._cut_torn_end(fd, end, size)
             os.lseek(fd, end, os.SEEK_SET)
             try:
                 fsio.write_all(fd, records)
@@ -203,7 +203,8 @@ class Ledger:
                 raise
         return end + len(records)
 
-    def _save_and_cut_torn_end(self, fd: int, end: int, size: int) -> None:
+    def _cut_torn_end(self, fd: int, end: int, size: int) -> None:
+        """Cut off a record that was not written to its end. Keeps its bytes in a file beside the ledger."""
         if size - end > LONGEST:  # it has grown since it was read
             self._raise_unless_torn_append(b"", end, size, 0)
         torn = os.pread(fd, size - end, end)

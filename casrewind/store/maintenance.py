@@ -136,7 +136,7 @@ class Maintenance:
         with suppress(errors.CasrewindError):
             self.record_gc(time.time_ns(), last.floor)
 
-    def remove_ballast_if_too_large(self, budget: int | None) -> None:
+    def drop_large_ballast(self, budget: int | None) -> None:
         """Remove the ballast if it is too large for the budget."""
         from . import ballast
 
@@ -212,7 +212,7 @@ class Maintenance:
         try:
             with store_errors("purging in", self._layout.root):
                 self._purge_marker.write(ledger.id_of_next_rewrite(self._read_ledger_id()))
-                self._mark_remote_chains_for_replacement(gone)
+                self._mark_remote_chains(gone)
                 self._ledger_index.rewrite_ledger(convert, histories)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
@@ -220,7 +220,7 @@ class Maintenance:
                     self._purge_marker.remove()
             raise
 
-    def _mark_remote_chains_for_replacement(self, gone: Collection[bytes]) -> None:
+    def _mark_remote_chains(self, gone: Collection[bytes]) -> None:
         """Mark what is known of each remote: the next push begins anew, and deletes what it pushed before the purge."""
         with suppress(FileNotFoundError):
             for name in os.listdir(self._layout.remotes):
@@ -232,7 +232,7 @@ class Maintenance:
                 with suppress(FileNotFoundError):
                     os.unlink(os.path.join(place, SENT))  # digests of purged content
 
-    def remove_purged_bytes_and_marker(self) -> None:
+    def remove_purged_bytes(self) -> None:
         """Remove everything that may still hold purged bytes, then the marker. Requires the exclusive store lock, and
         packs with reachable blobs only. Raises StoreError."""
         self._ledger_index.recreate_index()

@@ -69,7 +69,7 @@ class PushClaim:
             raise PermissionError(path)
         self.fd = fd
         if is_new:
-            self.skip_wait_of_next_push()
+            self.hurry_next_push()
 
     def take(self) -> bool:
         """Claim the push for this process. False if another process has it."""
@@ -92,6 +92,6 @@ class PushClaim:
         """Note that a background push begins now."""
         os.utime(self.fd)
 
-    def skip_wait_of_next_push(self) -> None:
+    def hurry_next_push(self) -> None:
         """Let the next background push begin without a wait, also if a process waits for its time already."""
         os.utime(self.fd, (0, 0))

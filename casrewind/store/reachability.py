@@ -161,15 +161,15 @@ class ReferenceGraph:
 
     def number_of_tree(self, digest: bytes) -> int:
         """The number of a directory."""
-        return self._number_of_container_to_read(packs.TREE, digest)
+        return self._container_number(packs.TREE, digest)
 
     def number_of_domain(self, digest: bytes) -> int:
         """The number of a domain."""
-        return self._number_of_container_to_read(packs.DOMAIN, digest)
+        return self._container_number(packs.DOMAIN, digest)
 
     def number_of_plan(self, digest: bytes) -> int:
         """The number of a plan."""
-        return self._number_of_container_to_read(packs.PLAN, digest)
+        return self._container_number(packs.PLAN, digest)
 
     def number_of_content(self, entry: Entry) -> int:
         """The number of a file's content."""
@@ -195,7 +195,7 @@ class ReferenceGraph:
                         self.missing[digest] = error
                 else:
                     self.missing[digest] = data
-                self.edges[self._number_of_container_to_read(kind, digest)] = array("Q", dict.fromkeys(found))
+                self.edges[self._container_number(kind, digest)] = array("Q", dict.fromkeys(found))
             if self._report is not None:
                 self._report(len(self._numbers))
 
@@ -223,7 +223,8 @@ class ReferenceGraph:
         """The names in all trees; the index is the name's number."""
         return list(self._names)
 
-    def _number_of_container_to_read(self, kind: int, digest: bytes) -> int:
+    def _container_number(self, kind: int, digest: bytes) -> int:
+        """The number of a tree or list. If it is new, its content is read later."""
         key = bytes((kind,)) + digest
         number = self._numbers.get(key)
         if number is None:
@@ -242,7 +243,7 @@ class ReferenceGraph:
 
     def _number_of(self, reference: Reference) -> int:
         if reference.kind in HOLDS:
-            return self._number_of_container_to_read(reference.kind, reference.digest)
+            return self._container_number(reference.kind, reference.digest)
         return self.number_of_blob(reference.digest)
 
 

@@ -50,7 +50,7 @@ def store_names(data: str) -> list[str]:
     registry = os.path.join(data, "stores")
     try:
         with os.scandir(registry) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir() and not _is_name_of_removed_store(entry.name))
+            return sorted(entry.name for entry in entries if entry.is_dir() and not _is_removed_name(entry.name))
     except FileNotFoundError:
         return []
     except OSError as error:
@@ -192,7 +192,7 @@ def free_removed_stores(data: str) -> None:
 
     registry = os.path.join(data, "stores")
     try:
-        doomed = [os.path.join(registry, name) for name in os.listdir(registry) if _is_name_of_removed_store(name)]
+        doomed = [os.path.join(registry, name) for name in os.listdir(registry) if _is_removed_name(name)]
         for path in doomed:
             while os.path.lexists(path):
                 with suppress(FileNotFoundError):  # another process does the same
@@ -205,6 +205,7 @@ def free_removed_stores(data: str) -> None:
         raise store_error(error, "removing the remains of stores in", registry) from error
 
 
-def _is_name_of_removed_store(name: str) -> bool:
+def _is_removed_name(name: str) -> bool:
+    """True for the name of a store directory whose removal was begun."""
     _, mark, token = name.rpartition(_REMOVED)
     return bool(mark) and len(token) == _TOKEN and not token.strip("0123456789abcdef")

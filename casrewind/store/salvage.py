@@ -59,9 +59,9 @@ class Salvage:
             cut = known is not None and known.state.end > sound_to
             if not (headless or cut or strange or sound_to < 0):
                 return []
-            if known is not None and strange and _is_ledger_of_other_store(found, known):
+            if known is not None and strange and _is_foreign_ledger(found, known):
                 found = []
-            records = list(_join_with_index_only_records(found, known))
+            records = list(_join_records(found, known))
             if head:
                 self._set_ledger_aside()
             self._ledger_index.replace_ledger(b"".join(records), known.state.ledger_id if known is not None else b"")
@@ -90,7 +90,7 @@ class Salvage:
             with store_errors("repairing packs in", self._layout.root):
                 bad = self._find_damaged_records(pack)
                 if bad is not None:
-                    done.append(self._copy_sound_blobs_and_set_aside(pack, bad, alone))
+                    done.append(self._salvage_pack(pack, bad, alone))
             if report is not None:
                 report(number + 1, len(everything))
         return done
@@ -109,7 +109,8 @@ class Salvage:
         whole = end == os.stat(path).st_size and fsio.read_file(path, len(packs.HEAD)) == packs.HEAD
         return None if whole and not bad else bad
 
-    def _copy_sound_blobs_and_set_aside(self, pack: str, bad: set[BlobLocation], alone: Alone) -> str:
+    def _salvage_pack(self, pack: str, bad: set[BlobLocation], alone: Alone) -> str:
+        """Copy the sound blobs of a damaged pack into a new one, and set the pack aside. Returns what was done, in words."""
         writer = PackWriter(self._layout.packs, self._layout.temporary)
         saved = 0
         try:
@@ -142,7 +143,7 @@ class Salvage:
             try:
                 found.read(bytes.fromhex(name))
             except errors.StoreDamaged:
-                aside = found.rename_out_of_the_way(bytes.fromhex(name))
+                aside = found.set_journal_aside(bytes.fromhex(name))
                 done.append(
                     f"the journal of an interrupted restore was damaged: set aside as {os.path.basename(aside)}; the plan of the "
                     f"restore is unknown, the worktree is as the interruption left it"
@@ -191,13 +192,14 @@ def _read_sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
         return os.pread(fd, ledger.HEAD.size, 0), found, -1 if damaged or size - end > ledger.LONGEST else end
 
 
-def _is_ledger_of_other_store(found: list[ledger.Record], known: IndexedState) -> bool:
+def _is_foreign_ledger(found: list[ledger.Record], known: IndexedState) -> bool:
+    """True if no checkpoint of a ledger is one of the index: it belongs to another store."""
     theirs = {record.seq: record.payload for record in found if record.kind == ledger.CHECKPOINT}
     ours = {seq: checkpoints.decode(seq, payload).id for seq, payload in known.points.items()}
     return not any(ours.get(seq) == checkpoints.decode(seq, payload).id for seq, payload in theirs.items())
 
 
-def _join_with_index_only_records(found: list[ledger.Record], known: IndexedState | None) -> Iterator[bytes]:
+def _join_records(found: list[ledger.Record], known: IndexedState | None) -> Iterator[bytes]:
     """The records of a new ledger: the sound ones, and those that only the index has."""
     if known is None:
         for record in found:

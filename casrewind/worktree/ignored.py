@@ -149,7 +149,7 @@ class _Way:
             return domains.NOT_ON_DISK
         self.close()
         self._fd, rules = child, rules.enter(name)
-        reason = why_directory_is_not_captured(child, rules, default_excludes=self._policy.default_excludes)
+        reason = why_directory_skipped(child, rules, default_excludes=self._policy.default_excludes)
         self._rules = rules.extend(rule_files_of(child, self._where, self._chooser)) if reason == CAPTURED else rules
         return reason
 
@@ -187,7 +187,7 @@ def _why_not_captured(
     return CAPTURED if is_dir or stat.S_ISLNK(status.st_mode) else domains.SPECIAL
 
 
-def why_directory_is_not_captured(directory: int, rules: Rules, *, default_excludes: bool) -> str:
+def why_directory_skipped(directory: int, rules: Rules, *, default_excludes: bool) -> str:
     """The reason why an open directory is not captured, from its contents; CAPTURED if it is captured."""
     if store_detection.is_store(directory) or store_detection.is_data_directory(directory):
         return domains.STORE
@@ -284,7 +284,7 @@ class _IgnoredWalk:
         if path.count(b"/") + 1 >= paths.MAX_DEPTH:
             return False
         is_plain = NAMES_THAT_STOP.isdisjoint(entry.name for entry in listed)
-        return is_plain or why_directory_is_not_captured(fd, rules, default_excludes=self._policy.default_excludes) == CAPTURED
+        return is_plain or why_directory_skipped(fd, rules, default_excludes=self._policy.default_excludes) == CAPTURED
 
     def add_up(self, entry: IgnoredEntry) -> IgnoredEntry | None:
         """The entry, a directory with its sums. None for one that holds nothing but linked worktrees, which have roots of

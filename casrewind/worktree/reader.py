@@ -192,7 +192,7 @@ def capture_in_directory(directory: int, name: bytes, sink: Sink) -> CapturedFil
             raise NotCapturable(name)
         return read_until_stable(name, directory, sink)
     except OSError as error:
-        _raise_unless_path_is_absent(error)
+        _raise_unless_absent(error)
         return None
 
 
@@ -321,7 +321,7 @@ class Worktree:
             finally:
                 os.close(parent)
         except OSError as error:
-            _raise_unless_path_is_absent(error)
+            _raise_unless_absent(error)
             return None
 
     def names(self, path: bytes) -> Sequence[bytes]:
@@ -371,7 +371,7 @@ EMPTY_TREE = digests.of(manifest.EMPTY)
 """The digest of an empty directory's tree."""
 
 
-def _raise_unless_path_is_absent(error: OSError) -> None:
+def _raise_unless_absent(error: OSError) -> None:
     """Raise the error unless it means that the path does not exist."""
     if not means_absent_path(error):
         raise error

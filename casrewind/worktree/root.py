@@ -52,10 +52,10 @@ class Root(NamedTuple):
 
 def store_name_of(owner: str) -> str:
     """The name of the store of the root `owner`, a real path: readable and unique."""
-    return f"{readable_part_of_store_name(owner)}-{key_of(owner).hex()[:12]}"
+    return f"{store_name_stem(owner)}-{key_of(owner).hex()[:12]}"
 
 
-def readable_part_of_store_name(owner: str) -> str:
+def store_name_stem(owner: str) -> str:
     """The readable part of a store's name: equal for all roots with the same last component."""
     return "".join(c if c.isalnum() or c in "-_." else "_" for c in os.path.basename(owner))[:40] or "root"
 

@@ -77,7 +77,7 @@ def rename_without_replacing(directory: int, source: bytes, target: bytes) -> No
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        _claim_name_and_rename_over_it(directory, source, target)
+        _claim_and_rename(directory, source, target)
         return
     os.unlink(source, dir_fd=directory)
 
@@ -92,7 +92,7 @@ def is_free_or_same(directory: int, one: bytes, other: bytes) -> bool:
     return (status.st_dev, status.st_ino) == (there.st_dev, there.st_ino)
 
 
-def _claim_name_and_rename_over_it(directory: int, source: bytes, target: bytes) -> None:
+def _claim_and_rename(directory: int, source: bytes, target: bytes) -> None:
     """For file systems without hard links: create an empty file with the name, then rename over it."""
     fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=directory)
     os.close(fd)

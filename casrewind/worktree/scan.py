@@ -71,7 +71,7 @@ def scan(
             raise StaleIndex
     except StaleIndex:
         return scan(tree, sink, policy, None, report)
-    root, unstable = _reread_changed_files_and_store(tree, shared, root)
+    root, unstable = _reread_changed(tree, shared, root)
     domain = Domain(
         ignore_case=policy.ignore_case,
         default_excludes=policy.default_excludes,
@@ -105,7 +105,7 @@ def _walk_and_store_trees(tree: Worktree, shared: ScanState) -> bytes:
                 if child is not None:
                     stack.append(child)
                 continue
-            entry = top.store_tree_and_give_entry()
+            entry = top.finish_directory()
             stack.pop()
             if not stack:
                 return entry.digest
@@ -115,7 +115,7 @@ def _walk_and_store_trees(tree: Worktree, shared: ScanState) -> bytes:
             directory.close()
 
 
-def _reread_changed_files_and_store(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
+def _reread_changed(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
     """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
@@ -126,7 +126,7 @@ def _reread_changed_files_and_store(tree: Worktree, shared: ScanState, root: byt
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
-                place, fd = fresh.place, _open_directory_or_minus_one(tree, fresh.place)
+                place, fd = fresh.place, _try_open_directory(tree, fresh.place)
             again = _reread_if_changed(fd, fresh, shared) if fd >= 0 else None
             path = paths.join(fresh.place, fresh.name)
             if again is None:
@@ -169,7 +169,8 @@ def _files_changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
     return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))
 
 
-def _open_directory_or_minus_one(tree: Worktree, place: bytes) -> int:
+def _try_open_directory(tree: Worktree, place: bytes) -> int:
+    """A descriptor of the directory, or -1."""
     try:
         return tree.open_directory(place)
     except OSError:

@@ -133,10 +133,10 @@ class DirectoryScan:
             return domains.STORE
         if self._special & _CACHE and self._is_cache_below_root(rules):
             return domains.CACHE
-        self.rules = self._read_rule_files_and_extend(rules)
+        self.rules = self._extend_rules(rules)
         has_mounts = self.path in self._state.mounts.names  # no stamp shows a mount
         if old is not None and entries is None and old.rules == self.rules.digest and not has_mounts:
-            self._reuse_or_read_files_of_record(old)
+            self._compare_files(old)
         else:
             self._apply_rules(self._list_entries() if entries is None else entries, old)
         self.children.sort(reverse=True)  # the scan pops them from the end
@@ -157,7 +157,8 @@ class DirectoryScan:
         own = any(self._special & source.bit for source in RULE_FILES.values() if source.stops_built_in)
         return self.depth > 0 and self._state.policy.default_excludes and not own and is_cache(self.fd, rules)
 
-    def _read_rule_files_and_extend(self, rules: Rules) -> Rules:
+    def _extend_rules(self, rules: Rules) -> Rules:
+        """The rules with those of the rule files in this directory."""
         found: list[RuleFile] = []
         for name, source in RULE_FILES.items():
             if not self._special & source.bit:
@@ -168,21 +169,21 @@ class DirectoryScan:
                 stamp = stamps.of(status)
                 data = self._read_rule_file(name, status)
             except FileNotFoundError:
-                self.list_again_at_next_scan()
+                self.forget_listing()
                 continue
             except OSError as error:
                 if is_process_limit(error):
                     raise
                 chosen = self._state.chooser.replacement_for(self.path, source.name, "")
                 self._state.skipped.append(Skip(self.prefix + name, _reason_for_rules(error)))
-                self.list_again_at_next_scan()
+                self.forget_listing()
             else:
                 if data is None:
                     continue
                 chosen = self._state.chooser.accept_or_replace(RuleFile(self.path, source.name, data))
                 if chosen.why:
                     self._state.skipped.append(Skip(self.prefix + name, domains.reason_with_detail(domains.UNREADABLE_RULES, chosen.why)))
-                    self.list_again_at_next_scan()
+                    self.forget_listing()
             self._weight += chosen.weight
             if chosen.file is not None:
                 found.append(chosen.file)
@@ -204,7 +205,7 @@ class DirectoryScan:
                 raise
             return known.data
 
-    def _reuse_or_read_files_of_record(self, old: DirRecord) -> None:
+    def _compare_files(self, old: DirRecord) -> None:
         """Names and verdicts are unchanged: only compare the files."""
         self._remembered, self._changed = True, tuple(self._rule_files) != old.rule_files
         self._files, self._size, self._ignored = old.files, old.size, old.ignored
@@ -299,19 +300,19 @@ class DirectoryScan:
             elif stat.S_ISLNK(status.st_mode):
                 self._add_entry(name, read_link(name, self.fd), self._no_stamp_if_racy(stamps.of(status)))
             elif stat.S_ISDIR(status.st_mode):
-                self.list_again_at_next_scan()  # it has become a directory since the listing
+                self.forget_listing()  # it has become a directory since the listing
                 self.children.append(name)
             else:
                 self.record_skip(name, domains.SPECIAL)
         except NotCapturable as error:  # TooLarge: it has grown since the stat
             self.record_skip(name, domains.TOO_LARGE if isinstance(error, TooLarge) else domains.SPECIAL)
         except FileNotFoundError:
-            self.list_again_at_next_scan()
+            self.forget_listing()
         except OSError as error:
             if is_process_limit(error):
                 raise
             if error.errno == errno.EINVAL:  # readlink: it is no longer a link
-                self.list_again_at_next_scan()
+                self.forget_listing()
             else:
                 self.record_skip(name, domains.UNREADABLE)
 
@@ -359,9 +360,9 @@ class DirectoryScan:
         self._state.skipped.append(Skip(self.prefix + name, reason))
         self._changed = True
         if reason in _MAY_END:
-            self.list_again_at_next_scan()
+            self.forget_listing()
 
-    def list_again_at_next_scan(self) -> None:
+    def forget_listing(self) -> None:
         """Make the next scan list this directory again."""
         self._stamp = stamps.NONE
         self._changed = True
@@ -371,7 +372,7 @@ class DirectoryScan:
     def add_child(self, child: "DirectoryScan", entry: Entry) -> None:
         """Add the entry of a finished child directory."""
         self._done[child.name] = entry
-        if not child.has_recorded_entry_in_parent(entry):
+        if not child.is_recorded_above(entry):
             self._changed = True
 
     def add_subtree(self, name: bytes, found: Subtree) -> None:
@@ -386,12 +387,12 @@ class DirectoryScan:
             shared.chooser.count_rules_of_unwalked_subtree(found.weight, (rule.digest for rule in found.rules))
         shared.count_processed_and_report(found.entries)
 
-    def has_recorded_entry_in_parent(self, entry: Entry) -> bool:
-        """True if the parent's record has this same entry. False after `list_again_at_next_scan`: the mode may have changed."""
+    def is_recorded_above(self, entry: Entry) -> bool:
+        """True if the parent's record has this same entry. False after `forget_listing`: the mode may have changed."""
         old = self._old
         return old is not None and old.stamp == stamps.PACKED.pack(*self._stamp) and self._stamp != stamps.NONE and old.tree == entry.digest
 
-    def store_tree_and_give_entry(self) -> Entry:
+    def finish_directory(self) -> Entry:
         """Returns the directory's entry, after its children. Adds its new record to the scan state."""
         self.close()
         shared, old = self._state, self._old
@@ -481,7 +482,7 @@ def open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryS
             raise
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            parent.list_again_at_next_scan()  # gone or replaced since the listing
+            parent.forget_listing()  # gone or replaced since the listing
             return None
         if is_process_limit(error):
             raise

@@ -255,7 +255,7 @@ def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():
                 file.write(b"x" * size)
             os._exit(0)
         os.close(writer)
-        kept = payloads.read_to_end_keeping_needed(reader)
+        kept = payloads.read_to_end(reader)
         os.close(reader)
         assert os.waitstatus_to_exitcode(os.wait()[1]) == 0  # the writer was never cut off
         assert kept == b"x" * min(size, len(kept)) and len(kept) >= min(size, payloads.LIMIT + 1)

@@ -47,7 +47,7 @@ def test_the_marks_of_the_command_line_are_not_of_the_prompt(sent, tmp_path):
     rows = [json.loads(line) for line in LINES.splitlines()[:2]]
     rows[1]["parts"] = [{**rows[1]["parts"][0], "type": "text", "text": sent}]
     opencode_database.write(tmp_path, DATA, rows)
-    (found,) = opencode.prompts(opencode.read_transcript_if_no_file(str(tmp_path / "opencode.db.sessions" / f"{SESSION}.jsonl")))
+    (found,) = opencode.prompts(opencode.read_stored_transcript(str(tmp_path / "opencode.db.sessions" / f"{SESSION}.jsonl")))
     assert recorded.prompt == found.text == TYPED[sent]
     for text in (recorded.prompt, sent):  # as an older casrewind recorded it
         seen = CheckpointPrompt("", found.message_id, text[:SHOWN], 0)
@@ -85,15 +85,15 @@ def database(directory):
 def test_a_session_is_read_from_the_database(tmp_path):
     path = database(tmp_path)
     place = tmp_path / "opencode.db.sessions"
-    found = opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl"))
+    found = opencode.read_stored_transcript(str(place / f"{SESSION}.jsonl"))
     assert opencode.prompts(found)[0].text == opencode.prompts(LINES)[0].text
     assert len(found.splitlines()) == len(LINES.splitlines())
-    assert opencode.read_transcript_if_no_file(str(place / "ses_none.jsonl")) == opencode.read_transcript_if_no_file(str(tmp_path / "x.jsonl")) == b""
+    assert opencode.read_stored_transcript(str(place / "ses_none.jsonl")) == opencode.read_stored_transcript(str(tmp_path / "x.jsonl")) == b""
     second = opencode.prompts(LINES)[1].uuid
     with sqlite3.connect(path) as opened:
         opened.execute("update session set revert = ?", (json.dumps({"messageID": second}),))
     opened.close()
-    assert len(opencode.prompts(opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
+    assert len(opencode.prompts(opencode.read_stored_transcript(str(place / f"{SESSION}.jsonl")))) == 1, "what the client's own undo took back"
     path.write_bytes(b"no database" * 100)
     with pytest.raises(errors.AgentError):
-        opencode.read_transcript_if_no_file(str(place / f"{SESSION}.jsonl"))
+        opencode.read_stored_transcript(str(place / f"{SESSION}.jsonl"))

@@ -9,7 +9,7 @@ from casrewind import Limits
 from casrewind import errors as failures
 from casrewind import open as open_workspace
 from casrewind.store import budget
-from casrewind.store.budget import GcState, size_at_which_gc_is_due, size_to_which_gc_shrinks, most_bytes_copied_before_removal, bytes_reserved_for_gc
+from casrewind.store.budget import GcState, gc_threshold, gc_target, copy_limit, bytes_reserved_for_gc
 from support.picture import differences, picture
 from support.trees import plant
 
@@ -172,5 +172,5 @@ def test_a_first_save_that_does_not_fit_leaves_nothing(root, settings, monkeypat
 
 def test_the_waters_are_in_order():
     for budget in (0, 1, 1000, MB, 100 * MB, 1 << 30, 5 << 30, 1 << 50):
-        assert 0 <= size_to_which_gc_shrinks(budget) <= size_at_which_gc_is_due(budget) <= budget - bytes_reserved_for_gc(budget) <= budget
-        assert most_bytes_copied_before_removal(budget) <= max(bytes_reserved_for_gc(budget), budget // 8)
+        assert 0 <= gc_target(budget) <= gc_threshold(budget) <= budget - bytes_reserved_for_gc(budget) <= budget
+        assert copy_limit(budget) <= max(bytes_reserved_for_gc(budget), budget // 8)

@@ -17,7 +17,7 @@ import casrewind
 from casrewind import Limits
 from casrewind.ops import gc
 from casrewind.ops import save as saves
-from casrewind.store.budget import size_at_which_gc_is_due, size_to_which_gc_shrinks
+from casrewind.store.budget import gc_threshold, gc_target
 
 SAMPLER = """
 import os, sys
@@ -104,7 +104,7 @@ def main(root, data, sizes):
                     slowest = max(slowest, time.monotonic() - began)
                     turns, saves_made = turns + 1, saves_made + 2
                     if context.store.why_gc(context.limits.max_size):
-                        target = size_to_which_gc_shrinks(budget) if workspace._context.store.size() > size_at_which_gc_is_due(budget) else None
+                        target = gc_target(budget) if workspace._context.store.size() > gc_threshold(budget) else None
                         sampler.say("begin")
                         began = time.monotonic()
                         found = gc.collect(context, settings.limits, target=target)

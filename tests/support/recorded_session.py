@@ -52,7 +52,7 @@ class Session:
         self.path.write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in found))
 
     def read(self):
-        found = self.client.read_transcript_if_no_file(str(self.path))
+        found = self.client.read_stored_transcript(str(self.path))
         return self.path.read_bytes() if found is None else found
 
     def event(self, trigger, **fields):

@@ -250,7 +250,7 @@ class Opencode(Copilot):
         return self._read(report["fork"]["path"])
 
     def _read(self, path):
-        return self.adapter.read_transcript_if_no_file(str(path))
+        return self.adapter.read_stored_transcript(str(path))
 
 
 class Pi(Claude):

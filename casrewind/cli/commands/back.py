@@ -199,7 +199,7 @@ def _needs_agreement(options: "ParsedOptions", target: RewindTarget, moved: str,
     """True if a person has to agree: to changes, to another session's turn, or because the numbers moved. Raises UsageError."""
     if changes and must_ask_or_raise(options, "changes anything"):
         return True
-    return (target.is_other and _must_ask_about_other_session(target)) or bool(moved)
+    return (target.is_other and _require_person(target)) or bool(moved)
 
 
 def open_for_unreported_conversation(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
@@ -236,7 +236,7 @@ def _turn_and_conversation(target: RewindTarget) -> str:
     return f"{f'@{target.turn} of ' if target.turn else ''}{target.conversation_in_words}{other}"
 
 
-def _must_ask_about_other_session(target: RewindTarget) -> bool:
+def _require_person(target: RewindTarget) -> bool:
     """True: a turn of another session is asked about, and `--yes` is no answer. Raises UsageError without a terminal."""
     if not can_person_answer():
         raise errors.UsageError(

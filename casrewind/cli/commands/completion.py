@@ -175,7 +175,7 @@ def _one_line(text: str, moment: int | None) -> str:
     return "".join(character for character in said if character.isprintable())
 
 
-def _offer_references_and_their_paths(prefix: str, options: argparse.Namespace) -> Candidates:
+def _offer_stored_paths(prefix: str, options: argparse.Namespace) -> Candidates:
     """Completes REF:PATH: checkpoints before the colon, stored paths after it."""
     if ":" not in prefix:
         return {f"{word}:": text for word, text in _offer_references(prefix, options).items()}
@@ -262,7 +262,7 @@ _KINDS: dict[str, Offer] = {
     "back N": _offer_turn_numbers,
     "REF | PATH": _offer_references_and_paths,
     "COMMAND": _offer_commands,
-    "REF:PATH": _offer_references_and_their_paths,
+    "REF:PATH": _offer_stored_paths,
     "PATH": _offer_paths,
     "DIR": _offer_directories,
     "OLD": _offer_directories,

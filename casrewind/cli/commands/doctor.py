@@ -202,7 +202,7 @@ def _try_hook(client: Client, hook: InstalledHook, settings: Settings) -> tuple[
         # The first save runs in another process, so its time does not represent later events. Tool hooks save at a
         # minimum interval, so they run once.
         for _ in range(1 if client.events.triggers.get(hook.event) == "tool_batch" else 2):
-            milliseconds, wrong = _try_hook_in_new_project(client, hook, settings, place, project)
+            milliseconds, wrong = _run_trial(client, hook, settings, place, project)
             if wrong:
                 break
         return milliseconds, wrong
@@ -212,7 +212,7 @@ def _try_hook(client: Client, hook: InstalledHook, settings: Settings) -> tuple[
         scratch.remove_scratch(base)
 
 
-def _try_hook_in_new_project(client: Client, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
+def _run_trial(client: Client, hook: InstalledHook, settings: Settings, place: Settings, project: str) -> tuple[int, str]:
     """As _try, for one event."""
     session = str(uuid.uuid4())
     transcript = os.path.join(os.path.dirname(project), session + ".jsonl")

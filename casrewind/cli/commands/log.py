@@ -105,7 +105,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         with pager(options):
             for one, first, rest in zip(found, firsts, parts, strict=True):
                 if first or search is None:
-                    _print_rows_as_they_are_read(one, chain([first], rest), makers, options, search)
+                    _print_changes_of_rows(one, chain([first], rest), makers, options, search)
     if search is not None:
         _report_search(search, options, is_found=is_found)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
@@ -278,7 +278,7 @@ def _print_found(found: Sequence[Change], unclear: Sequence[Change], search: "Se
     print_lines(line.with_around(indent) for line in changes.unclear_lines(unclear))
 
 
-def _print_rows_as_they_are_read(
+def _print_changes_of_rows(
     found: PathHistory, parts: Iterable[list[PathChange]], makers: _Makers, options: "ParsedOptions", search: "Search | None"
 ) -> None:
     """Print a summary, then a row for each checkpoint, newest first. `options.form` adds the changes of each checkpoint. Of a

@@ -131,7 +131,7 @@ class _Prompt:
         elif verb in _WAYS and not given:
             return self._run_command(*_WAYS[verb])
         elif verb in _WHAT and given:
-            return self._restore_or_offer_to_skip_damaged(["restore", given[0], _WHAT[verb]], given[1:])
+            return self._restore_past_damage(["restore", given[0], _WHAT[verb]], given[1:])
         elif verb == "i" and len(given) == 1:
             return self._run_command(rewrite_chat.run, ["rewrite-chat", given[0]])
         elif verb == "d" and given:
@@ -142,7 +142,8 @@ class _Prompt:
             remark(f"casrewind: {answer!r} is none of the answers")
         return None
 
-    def _restore_or_offer_to_skip_damaged(self, line: list[str], paths: list[str]) -> int:
+    def _restore_past_damage(self, line: list[str], paths: list[str]) -> int:
+        """Restore. If a part of the target is damaged, ask whether all the rest may be restored."""
         try:
             return self._run_command(restore.run, line, paths)
         except errors.StoreDamaged as error:

@@ -83,7 +83,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         with suppress(errors.CasrewindError):  # the names are worth less than the push, which says what is damaged
             going = outgoing.find_outgoing(context, directory, with_now=False)
     is_incomplete = remark_on_save(first)
-    found = _push_or_say_what_waits(context, opened, options, done)
+    found = _push_by_hand(context, opened, options, done)
     remark_on_strangers(len(opened.files.strangers.met), config.url)
     done()
     if options.json:
@@ -99,7 +99,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return REMARKS if is_incomplete or found.left or found.damaged else OK
 
 
-def _push_or_say_what_waits(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":
+def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":
+    """Push now. An error without a hint says how many checkpoints wait for the next push."""
     from ...remote import push as pushes
     from ...remote.unsent import unsent
 

@@ -90,11 +90,11 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind remote."""
     if options.action == "add":
         return _add_remote(context, options, done)
-    _refuse_option_of_other_action(options)
+    _refuse_foreign_options(options)
     if options.url is not None:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
-        return _print_key_or_add_passphrase(context, options)
+        return _run_key_action(context, options)
     if options.action == "verify":
         return _verify_remote(context, options, done)
     if options.action == "remove":
@@ -106,7 +106,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return _print_remote(context, options)
 
 
-def _refuse_option_of_other_action(options: "ParsedOptions") -> None:
+def _refuse_foreign_options(options: "ParsedOptions") -> None:
+    """Raise UsageError for an option of another action."""
     if (options.dry_run or options.forgotten) and options.action != "gc":
         given = "--dry-run" if options.dry_run else "--forgotten"
         raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
@@ -172,7 +173,8 @@ def ask_for_passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassph
     return first
 
 
-def _print_key_or_add_passphrase(context: "Context", options: "ParsedOptions") -> int:
+def _run_key_action(context: "Context", options: "ParsedOptions") -> int:
+    """casrewind remote key: show the key, let one more passphrase open it, or say where it is. Returns the exit code."""
     directory, found = configs.need(context.store)
     if options.show:
         if not sys.stdout.isatty():

@@ -136,7 +136,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
             print_line(f"{title()}:")
             print_lines(question.explanation_lines())
         question.find_outside_edits(report.actions)
-        code = print_restored_for_exit_code(report, options, question)
+        code = print_restored(report, options, question)
     else:
         code = restore_and_print(restoring, options, done, question)
     if point.more.machine and not scope and not options.json and _has_conversation(context, point):
@@ -204,7 +204,7 @@ def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", do
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
     report = finish_restore(context, forward=options.resume == "continue", open_files=options.open_files)
     done()
-    return print_restored_for_exit_code(report if options.resume == "continue" else report._replace(op="abort"), options, is_unseen=True)
+    return print_restored(report if options.resume == "continue" else report._replace(op="abort"), options, is_unseen=True)
 
 
 def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
@@ -226,7 +226,7 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
         given = dict(zip(places, options.into, strict=True))
         report = report._replace(written=tuple(each._replace(directory=given[each.directory]) for each in report.written))
     if forks is None:
-        return print_restored_for_exit_code(report, options, target=target)
+        return print_restored(report, options, target=target)
     return _print_forks(report, forks, options, places, target)
 
 
@@ -250,7 +250,7 @@ def _print_forks(
     from ..show.rewound import fork_shape, forks_lines
 
     if not options.json:
-        code = print_restored_for_exit_code(report, options, target=target)
+        code = print_restored(report, options, target=target)
         print_lines(forks_lines(forks, places))
         return code
     made = [fork_shape(chat, os.path.abspath(place)) for chat, place in zip(forks.chats, places, strict=False)]
@@ -315,10 +315,10 @@ def restore_and_print(
     if not options.json and is_named and (title := question.title_if_not_shown()):
         print_line(f"{title}:")
         print_lines(question.explanation_lines() if report.dry_run else ())
-    return print_restored_for_exit_code(report, options, question, facts)
+    return print_restored(report, options, question, facts)
 
 
-def print_restored_for_exit_code(
+def print_restored(
     report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None, *,
     target: restored.RestoreTarget = restored.NO_TARGET, is_unseen: bool = False,
 ) -> int:  # fmt: skip

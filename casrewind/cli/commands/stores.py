@@ -57,7 +57,7 @@ def _prune_stores(settings: "Settings", options: "ParsedOptions") -> int:
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None
     if not options.dry_run and must_ask_or_raise(options, "removes stores"):
-        confirm = _show_and_ask_to_prune
+        confirm = _agree_to_prune
     try:
         found = projects.prune_missing(age, settings, confirm, dry_run=options.dry_run)
     except Declined:
@@ -116,7 +116,7 @@ def _print_what_is_pruned(found: Pruned) -> None:
         print_line(f"kept {_name_of_project(item.store)}: {printable(item.reason)}")
 
 
-def _show_and_ask_to_prune(found: Pruned) -> bool:
+def _agree_to_prune(found: Pruned) -> bool:
     """Show the stores to delete, and ask. Any answer but yes is no."""
     _print_what_is_pruned(found)
     count, freed = plural(len(found.removed), "store"), human_size(found.freed)

@@ -59,7 +59,7 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
     title = f"{options.command} {step}".rstrip()
     is_asked = bool(steps) and not options.dry_run and must_ask_or_raise(options, CHANGES)
     if steps:
-        _refuse_step_of_other_session(context, options.command, steps[-1])
+        _refuse_foreign_step(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
 
     def later(actions: Iterable[Action]) -> OutsideEdits:
@@ -77,7 +77,7 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
     )
 
 
-def _refuse_step_of_other_session(context: "Context", command: str, step: Step) -> None:
+def _refuse_foreign_step(context: "Context", command: str, step: Step) -> None:
     """Raise NothingToUndo in an agent's shell if another session made the step. A person may take back any step."""
     own = os.environ.get("CASREWIND_SESSION", "")
     made = context.store.checkpoint(step.safety)

@@ -31,15 +31,16 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind verify."""
     found = verify.repair(context) if options.repair else verify.verify(context, quick=options.quick)
     done()
-    return _print_verified_for_exit_code(found, options)
+    return _report_verified(found, options)
 
 
 def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
     """casrewind verify of a store with too much damage to open."""
-    return _print_verified_for_exit_code(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
+    return _report_verified(Verified((Problem(STORE, "FORMAT", str(error)),), 0, 0), options)
 
 
-def _print_verified_for_exit_code(found: Verified, options: "ParsedOptions") -> int:
+def _report_verified(found: Verified, options: "ParsedOptions") -> int:
+    """Print the report as text or JSON. Returns the exit code."""
     if options.json:
         print_json(_verified_json(found))
     else:

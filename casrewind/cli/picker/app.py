@@ -166,8 +166,8 @@ class Picker(App[int]):
             self.state.words = event.value.strip()
             self.reader.list_rows_keeping_cursor()
         elif event.input.id == "narrow":
-            self.state.tree.keep_lines_of_paths_with(event.value.strip())
-            self.view.list_widget("#files").set_count(len(self.state.tree), self.state.take_start_line_in_files())
+            self.state.tree.filter_by_path(event.value.strip())
+            self.view.list_widget("#files").set_count(len(self.state.tree), self.state.take_start_line())
             self.reader.start_patch_job()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

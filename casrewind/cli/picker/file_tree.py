@@ -47,7 +47,7 @@ class FileTreeModel:
     def __len__(self) -> int:
         return len(self.lines)
 
-    def keep_lines_of_paths_with(self, words: str) -> None:
+    def filter_by_path(self, words: str) -> None:
         """Keep only the lines of the files with all words in their path."""
         self.words = words
         self._rebuild_lines()

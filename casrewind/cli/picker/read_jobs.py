@@ -130,11 +130,11 @@ class TimelineReader:
         width = max(self.view.list_widget("#files").size.width, 20)
         self.view.show_text("#about", Text(self.state.preview_heading(row, found, width), style="bold"))
         self.view.fit_prompt()
-        self.view.list_widget("#files").set_count(len(self.state.tree), self.state.take_start_line_in_files())
+        self.view.list_widget("#files").set_count(len(self.state.tree), self.state.take_start_line())
         self.start_patch_job()
-        self._start_jobs_that_count_lines(found)
+        self._start_line_counts(found)
 
-    def _start_jobs_that_count_lines(self, preview: RowPreview) -> None:
+    def _start_line_counts(self, preview: RowPreview) -> None:
         """Start jobs that count the lines of the first files, a few files per job."""
         todo = [change for change in self.state.tree.changes[:_COUNTED] if change.path not in self.state.lines_of][:_AT_ONCE]
 
@@ -142,7 +142,7 @@ class TimelineReader:
             if preview is self.state.preview and not isinstance(found, Exception):
                 self.state.lines_of.update(found)
                 self.view.list_widget("#files").refresh()
-                self._start_jobs_that_count_lines(preview)
+                self._start_line_counts(preview)
 
         if todo:
             self.jobs.put_job(worker.LINES, lambda: patch_lines.line_counts(preview.found, todo), answer)

@@ -180,7 +180,7 @@ class PickerState:
         if row is None or (found.key, found.what, found.base) != (row.key, self.preview_kind(row), self.base.key if self.base else ""):
             return False
         self.preview, self.tree = found, FileTreeModel(counted_changes(found.found.changes))
-        self.tree.keep_lines_of_paths_with(words)
+        self.tree.filter_by_path(words)
         return True
 
     def preview_heading(self, row: PickerRow, found: RowPreview, width: int) -> str:
@@ -201,7 +201,7 @@ class PickerState:
         """The line at a place of the tree."""
         return self.tree.lines[index] if index < len(self.tree) else None
 
-    def take_start_line_in_files(self) -> int:
+    def take_start_line(self) -> int:
         """The place where the cursor starts in the files."""
         place = self.tree.line_of_file(self.wanted) if self.wanted is not None else None
         self.wanted = None

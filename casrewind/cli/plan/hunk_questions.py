@@ -104,7 +104,7 @@ class _FileQuestions:
             answer = self._read_answer_or_q(f"({self._at + 1}/{len(self._parts)}) Apply this {part.what} [{','.join(letters)}]? ")
             if answer == "q":
                 return False
-            self._note_answer_and_move_on(answer, letters)
+            self._take_answer(answer, letters)
         return True
 
     def chosen_edits(self) -> dict[bytes, ChosenEdit]:
@@ -155,7 +155,7 @@ class _FileQuestions:
             print_line(printable(answer), self._stream)  # a terminal shows what is typed
         return answer
 
-    def _note_answer_and_move_on(self, answer: str, letters: Sequence[str]) -> None:
+    def _take_answer(self, answer: str, letters: Sequence[str]) -> None:
         """Do what an answer says."""
         at, letter = self._at, answer[:1]
         if letter != "g" and len(answer) > 1:

@@ -93,7 +93,7 @@ class PlanQuestion:
         self._done()
         self.find_inner_turns(plan.actions)
         if self._typed is not None:
-            return self._is_agreed_or_print_plan(plan, strange)
+            return self._is_agreed(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
         if not (self._is_asked or self._options.open_files):
@@ -169,7 +169,7 @@ class PlanQuestion:
         found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged, read=plan.read)
         return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
-    def _is_agreed_or_print_plan(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+    def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
         from ...hook.typed_line import code_of_plan
 

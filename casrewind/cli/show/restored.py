@@ -264,22 +264,22 @@ def _inexact_note(report: "Restored", state: str) -> Iterator[Line]:
         yield Line(f"  not the exact state of {state or report.target}: {keep}")
 
 
-def _lines_of_paths_left_to_person(left: Sequence[Kept]) -> Iterator[Line]:
+def _untouched_path_lines(left: Sequence[Kept]) -> Iterator[Line]:
     """The paths that no turn changed, which a restore leaves to the person. A directory stands for what is in it."""
     found: list[bytes] = []
     for item in left:
         if not (found and item.path.startswith(found[-1] + b"/")):
             found.append(item.path)
-    return _lines_of_paths_below_title("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
+    return _titled_path_lines("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
 
 
 def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
-    yield from _lines_of_paths_left_to_person([item for item in left if item.why == OUTSIDE])
+    yield from _untouched_path_lines([item for item in left if item.why == OUTSIDE])
     for reason in dict.fromkeys(item.reason for item in left if item.why == UNSEEN_END):
         found = [item.path for item in left if item.reason == reason]
-        lines = _lines_of_paths_below_title(f"left alone, {reason}", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
+        lines = _titled_path_lines(f"left alone, {reason}", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
         yield from (line._replace(is_remark=True) for line in lines)
     left = [item for item in left if item.why not in (OUTSIDE, UNSEEN_END)]
     named = {item.path for item in left[:SHOWN]}
@@ -316,7 +316,7 @@ def first_names(paths: Sequence[bytes]) -> str:
 
 def foreign_lines(paths: Sequence[bytes]) -> Iterator[Line]:
     """The paths that another session may have changed."""
-    return _lines_of_paths_below_title("changed while another session ran", paths, f"{len(paths) - SHOWN} more")
+    return _titled_path_lines("changed while another session ran", paths, f"{len(paths) - SHOWN} more")
 
 
 def inner_lines(found: "Sequence[InnerTurns]") -> Iterator[Line]:
@@ -338,7 +338,7 @@ def inner_json(found: "Sequence[InnerTurns]") -> "list[Shape]":
     return [{**shapes.path(each.path), "turns": each.turns, "paths": each.paths} for each in found]
 
 
-def _lines_of_paths_below_title(title: str, paths: Sequence[bytes], more: str) -> Iterator[Line]:
+def _titled_path_lines(title: str, paths: Sequence[bytes], more: str) -> Iterator[Line]:
     """Paths below their title, and `more` in place of those that are too many. Nothing without a path."""
     if paths:
         yield Line(f"  {title} ({plural(len(paths), 'path')}):")
