@@ -252,21 +252,22 @@ def _directories_to_keep(context: Context, now: CapturedState, actions: Sequence
     going = [each for each in planned if each.before is not None and each.before.kind == DIR and not is_directory(each.after)]
     if not going:
         return [], []
-    replaced = {action.path for action in going if action.after is not None}
+    replaced = {action.source for action in going if action.after is not None}
     finder = manifest.Finder(now.load, now.tree)
     kept: list[Kept] = []
     obstacles: list[str] = []
     for action in going:
+        place = action.source  # what is in it goes under the spelling that it has now
         try:
-            names = context.tree.names(action.source)
+            names = context.tree.names(place)
         except OSError:
             continue
-        found = ((name, planned.get(paths.join(action.path, name))) for name in names)
+        found = ((name, planned.get(paths.join(place, name))) for name in names)
         strangers = [name for name, other in found if other is None or other.after is not None]
         if not strangers:
             continue
-        inside = next((above for above in (*paths.parents(action.path), action.path) if above in replaced), None)
-        first = paths.join(action.path, strangers[0])
+        inside = next((above for above in (*paths.parents(place), place) if above in replaced), None)
+        first = paths.join(place, strangers[0])
         if inside is not None:
             obstacles.append(f"{paths.lossy_text(inside)} has to become a file, but {paths.lossy_text(first)} in it is in no checkpoint")
         else:

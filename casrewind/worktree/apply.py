@@ -160,9 +160,12 @@ class Applier:
     def _make_directory_unless_there(self, action: Action) -> None:
         self._count_step_and_report()
         present = self.displaced.hash_entry(action.source)
-        if present is not None and present.kind == DIR:
+        if present is not None and present.kind == DIR and action.source == action.path:
             return
         with self.displaced.open_parent(action.source) as (fd, name):
+            if present is not None and present.kind == DIR:
+                self._give_other_spelling(fd, name, action)
+                return
             if present is not None:
                 if not same_for_restore(present, action.before):
                     self.displaced.record_kept(action)
@@ -228,9 +231,11 @@ class Applier:
         self._count_step_and_report()
         with self.displaced.open_and_hash(action.source) as (fd, name, found):
             present = found and found.entry
-            if same_for_restore(present, action.after) and action.source == action.path:
+            if same_for_restore(present, action.after):
                 if action.before is None and found is not None:
                     self._found.add(found.stamp.ino)
+                if action.source != action.path:
+                    self._give_other_spelling(fd, name, action)
                 return  # done already, before an interruption or by another process
             if fd < 0 or (present is not None and not (same_for_restore(present, action.before) or _is_planned_directory(present, action))):
                 self.displaced.record_kept(action)
@@ -312,7 +317,7 @@ class Applier:
         aside = self.displaced.temporary_name(action, MOVED_ASIDE)
         try:
             if action.source == action.path and safe_rename.exchange_names(fd, draft, source):
-                self.displaced.aside[action.path] = draft
+                self.displaced.aside[action.source] = draft
                 return
             os.rename(source, aside, src_dir_fd=fd, dst_dir_fd=fd)
         except OSError as error:
@@ -320,7 +325,7 @@ class Applier:
                 raise
             self._waiting.append(action)  # overlayfs cannot rename a directory of a lower layer
             return
-        self.displaced.aside[action.path] = aside
+        self.displaced.aside[action.source] = aside
         self._rename_draft_if_name_is_free(fd, draft, action)
 
     def _name_draft_over_emptied_directory(self, action: Action) -> None:
@@ -366,11 +371,15 @@ class Applier:
                 if mode is None:
                     return
             if action.source != action.path:
-                respelled = action.path.rpartition(b"/")[2]
-                if not safe_rename.is_free_or_same(fd, name, respelled):
-                    self.displaced.record_kept(action)
-                    return
-                os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
+                self._give_other_spelling(fd, name, action)
+
+    def _give_other_spelling(self, fd: int, name: bytes, action: Action) -> None:
+        """Rename a file or directory to the spelling that it gets. It may have that already."""
+        respelled = action.path.rpartition(b"/")[2]
+        if safe_rename.is_free_or_same(fd, name, respelled):
+            os.rename(name, respelled, src_dir_fd=fd, dst_dir_fd=fd)
+        else:
+            self.displaced.record_kept(action)
 
     def _would_change_other_hard_links(self, action: Action) -> bool:
         """True if a mode change would affect other hard links, which may lie outside the root."""

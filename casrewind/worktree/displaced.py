@@ -77,7 +77,7 @@ class DisplacedFiles:
             raise errors.UnsafePath(f"invalid checkpoint id {tag[:40]!r}")
         self.tree = tree
         self.kept: dict[bytes, Kept] = {}
-        self.aside: dict[bytes, bytes] = {}  # directories replaced by a file: path -> temporary name beside it
+        self.aside: dict[bytes, bytes] = {}  # directories replaced by a file: path before that -> temporary name beside it
         self.spared: dict[bytes, Kept] = {}
         """Paths to leave alone, also in recovery after an interruption."""
         self._actions, self._tag = actions, tag.encode()

@@ -54,7 +54,7 @@ def move_or_remove_temporary_files(displaced: DisplacedFiles, actions: Sequence[
 def _finish_or_remove_temporary_file(displaced: DisplacedFiles, fd: int, own: bytes, name: bytes, action: Action, suffix: bytes) -> None:
     status = os.stat(name, dir_fd=fd, follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
-        displaced.aside[action.path] = name
+        displaced.aside[action.source] = name
         return
     present = displaced.hash_entry(action.path)
     if suffix == MOVED_ASIDE and present is None and action.after is not None and not content_differs(action):
@@ -89,17 +89,17 @@ def _is_without_effect_yet(present: Entry | None, action: Action) -> bool:
 def put_replaced_directories_back(displaced: DisplacedFiles, actions: Sequence[Action]) -> None:
     """Rename directories that a file replaced back to their names, after `move_or_remove_temporary_files` in a rollback. A directory
     that cannot be put back is kept under a visible name. Raises OSError."""
-    by_path = {action.path: action for action in actions if action.path in displaced.aside}
+    by_source = {action.source: action for action in actions if action.source in displaced.aside}
     for path, aside in list(displaced.aside.items()):
         del displaced.aside[path]
-        action = by_path[path]
+        action = by_source[path]
         with name_path_in_errors(path), displaced.open_parent(path) as (fd, name):
             present = displaced.hash_entry(path)
             if present is None:
                 safe_rename.rename_without_replacing(fd, aside, name)
             elif not same_for_restore(present, action.after):
                 displaced.rename_to_visible_name(fd, name, aside, path)
-            elif safe_rename.exchange_names(fd, aside, name):
+            elif action.path == path and safe_rename.exchange_names(fd, aside, name):
                 if same_for_restore(displaced.hash_entry_beside(path, aside), action.after):
                     os.unlink(aside, dir_fd=fd)
                 else:  # edited between the check and the exchange

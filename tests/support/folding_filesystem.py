@@ -1,12 +1,13 @@
 """A file system for tests that folds names as APFS does, made with FUSE over an ordinary directory.
 
 Names keep the spelling that they were made with, but are found in any case and in any normalisation; what is not UTF-8
-is refused with EILSEQ; renameat2 knows no flags there; with `links="no"` hard links are refused, too (as on FAT). With `folds="form"`
-case is kept apart, as on case-sensitive APFS.
+is refused with EILSEQ; with `links="no"` hard links are refused, too (as on FAT). With `folds="form"` case is kept apart, as on
+case-sensitive APFS. renameat2 knows no flags there; with `flags="yes"` it exchanges two names and renames to a free name alone, as on APFS.
 
-Used as a context manager in a test, run as a program in a child: `python folding_filesystem.py BACKING MOUNTPOINT yes|no case|form`.
+Used as a context manager in a test, run as a program in a child: `python folding_filesystem.py BACKING MOUNTPOINT yes|no case|form yes|no`.
 """
 
+import ctypes
 import errno
 import os
 import shutil
@@ -22,6 +23,8 @@ import pytest
 
 DISKS = {folds: os.environ.get(f"CASREWIND_TEST_DISK_FOLDS_{folds.upper()}", "") for folds in ("case", "form")}
 """A directory on a real disk that folds so, such as a Mac's: it is taken in place of FUSE."""
+_NOREPLACE, _EXCHANGE = 1, 2  # flags of renameat2
+_HERE = -100  # AT_FDCWD
 
 
 def key(name, folds="case"):
@@ -43,7 +46,7 @@ def why_not():
 
 
 @contextmanager
-def mounted(place, links="yes", folds="case"):
+def mounted(place, links="yes", folds="case", flags="no"):
     """Mount it: (mount point, backing directory). Skips the test where that cannot be done."""
     if DISKS[folds] and links == "yes":
         with tempfile.TemporaryDirectory(dir=DISKS[folds]) as made:
@@ -56,9 +59,10 @@ def mounted(place, links="yes", folds="case"):
     backing.mkdir()
     point.mkdir()
     child = subprocess.Popen(
-        [sys.executable, "-X", "utf8", __file__, str(backing), str(point), links, folds],
+        [sys.executable, "-X", "utf8", __file__, str(backing), str(point), links, folds, flags],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
+        env=os.environ | ({"FUSE_LIBRARY_NAME": "fuse3"} if flags == "yes" else {}),  # version 2 knows no flags of a rename
     )
     try:
         deadline = time.monotonic() + 20
@@ -79,8 +83,10 @@ def mounted(place, links="yes", folds="case"):
         child.stderr.close()
 
 
-def serve(backing, point, links, folds):
+def serve(backing, point, links, folds, flags):
     import mfusepy
+
+    libc = ctypes.CDLL(None, use_errno=True)
 
     attributes = ("st_mode", "st_nlink", "st_size", "st_uid", "st_gid", "st_ino", "st_blocks")
 
@@ -138,6 +144,15 @@ def serve(backing, point, links, folds):
 
         def symlink(self, name, target):
             os.symlink(target, self.real(name))
+
+        def rename_with_flag(self, old, new, flag):
+            """As Linux does it for a directory that folds names: a name is free if nothing has it under any spelling, and two spellings
+            of one file are exchanged without an effect. Apple does not say what APFS does with these two; nobody may rely on more."""
+            source, target = self.real(old), self.real(new)
+            if flag == _EXCHANGE and source == target:
+                return
+            if libc.renameat2(_HERE, os.fsencode(source), _HERE, os.fsencode(target), flag) != 0:
+                raise mfusepy.FuseOSError(ctypes.get_errno())
 
         def rename(self, old, new):
             source, target = self.real(old), self.real(new)
@@ -198,10 +213,12 @@ def serve(backing, point, links, folds):
             return {f"f_{name}": getattr(found, f"f_{name}") for name in names}
 
     class Server(mfusepy.FUSE):
-        def rename_fuse_3(self, old, new, flags):  # the library drops the flags: a plain rename would be no exchange
-            if flags:
+        def rename_fuse_3(self, old, new, flag):  # the library drops the flags: a plain rename would be no exchange
+            if not flag:
+                return self.rename_fuse_2(old, new)
+            if flags == "no" or flag not in (_NOREPLACE, _EXCHANGE):
                 raise mfusepy.FuseOSError(errno.EINVAL)
-            return self.rename_fuse_2(old, new)
+            return self.operations.rename_with_flag(os.fsdecode(old), os.fsdecode(new), flag)
 
     Server(
         Folding(),

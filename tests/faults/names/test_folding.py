@@ -9,6 +9,7 @@ import pytest
 from casrewind import errors
 from support import handmade_checkpoints, path_kinds
 from casrewind.workspace import Workspace
+from casrewind.worktree import safe_rename
 from support.command import Command
 from support.folding_filesystem import mounted
 from support.picture import differences, picture
@@ -61,6 +62,21 @@ def test_the_file_system_is_what_it_says(place):
     assert (place.root / NFD).read_text() == "y"
     with pytest.raises(OSError, match="Invalid or incomplete multibyte"):
         open(os.fsencode(place.root) + b"/\xff", "w")
+
+
+def test_with_flags_it_exchanges_two_names_and_gives_a_free_name_alone(tmp_path):
+    with mounted(tmp_path, flags="yes") as (point, backing):
+        plant(point, {"Readme": b"1", "other": b"2"})
+        directory = os.open(point, os.O_RDONLY)
+        assert safe_rename.exchange_names(directory, b"README", b"other")
+        assert {name: (backing / name).read_bytes() for name in os.listdir(backing)} == {"Readme": b"2", "other": b"1"}
+        with pytest.raises(FileExistsError):
+            safe_rename.rename_without_replacing(directory, b"other", b"README")
+        safe_rename.rename_without_replacing(directory, b"OTHER", b"New")
+        assert sorted(os.listdir(backing)) == ["New", "Readme"]
+        assert safe_rename.exchange_names(directory, b"NEW", b"new")
+        assert (point / "New").read_bytes() == b"1"
+        os.close(directory)
 
 
 def test_it_is_found_out(folding, place, workspace, root):

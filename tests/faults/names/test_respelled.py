@@ -3,53 +3,41 @@ case-sensitive APFS)."""
 
 import itertools
 import os
-import random
-import shutil
-import unicodedata
+from collections import Counter
 
 import pytest
 
-from casrewind import errors
 from casrewind.ops import revert as reverts
 from casrewind.ops.turn_view import TurnView
-from casrewind.workspace import open as opened
-from support.agent_turns import AgentTurns
-from support.folding_filesystem import key, mounted
+from casrewind.worktree import safe_rename
+from casrewind.worktree.apply import Applier
+from support import path_kinds
+from support.folding_filesystem import mounted
 from support.picture import differences, picture
-from support.trees import plant
+from support.respelling_walk import NFC, NFD, VERBS, Project, Walk
+from support.sample_start import by_turns, start_below
+from support.trees import Exec, Link, plant
 
 SEED = int(os.environ.get("CASREWIND_SEED", "0"))  # other walks
-NFC, NFD = "caf\u00e9", unicodedata.normalize("NFD", "caf\u00e9")
+STEPS = 200
 FORMS = {"case": [("Readme.txt", "README.txt"), (NFC, NFD), ("Src/Main.py", "src/MAIN.py"), ("Straße", "STRASSE")], "form": [(NFC, NFD), (f"d/{NFC}/x", f"d/{NFD}/x")]}
 
 
-@pytest.fixture(scope="module", params=FORMS)
+MOUNTS = ["case, no flags", "form, flags", "case, flags", "form, no flags"]
+
+
+@pytest.fixture(scope="module", params=by_turns(MOUNTS, 2))
 def mount(request, tmp_path_factory):
-    with mounted(tmp_path_factory.mktemp("fold"), folds=request.param) as (point, backing):
-        yield request.param, point, backing
-
-
-class Project:
-    def __init__(self, mount, name, settings):
-        self.folds, self.root, self.real = mount[0], mount[1] / name, mount[2] / name
-        self.root.mkdir()
-        self.place, self.settings = mount, settings
-
-    def respell(self, old, new):
-        """Each part of a path, as `mv` does."""
-        for depth in range(1, len(new.split("/")) + 1):
-            done, left = new.split("/")[: depth - 1], old.split("/")[depth - 1]
-            os.rename(self.root.joinpath(*done, left), self.root.joinpath(*new.split("/")[:depth]))
-
-    def picture(self):
-        return picture(self.real)
+    """(what it folds, the mount point, where its files lie, these in words). Two that follow each other fold case and form."""
+    folds, flags = request.param.split(", ")
+    with mounted(tmp_path_factory.mktemp("fold"), folds=folds, flags="yes" if flags == "flags" else "no") as (point, backing):
+        yield folds, point, backing, request.param
 
 
 @pytest.fixture
 def project(mount, settings, numbers=itertools.count()):
-    made = Project(mount, f"900{next(numbers)}", settings)  # no letters: a respelled root tells nothing
-    with opened(made.root, settings) as workspace:
-        made.workspace, made.agent = workspace, AgentTurns(workspace, made.root)
+    made = Project(mount[:3], f"900{next(numbers)}").open(settings)  # no letters: a respelled root tells nothing
+    with made.workspace:
         yield made
 
 
@@ -110,14 +98,97 @@ def test_a_scope_takes_in_every_spelling(project, respelled, spelling):
         assert not differences(project.picture(), after)
 
 
+def every_pair(root, which, accent):
+    for pair in itertools.product(path_kinds.KINDS, repeat=2):
+        path_kinds.clear(root / f"{NFC} {'-'.join(pair)}")
+        path_kinds.make(root / f"{accent} {'-'.join(pair)}", pair[which], f"version {which}")
+
+
+@pytest.mark.parametrize("verb", ["restore", "revert"])
+def test_every_kind_becomes_every_other_under_another_spelling(project, verb):
+    every_pair(project.root, 0, NFC)
+    before = project.picture()
+    point = project.agent.prompt("p", "p")
+    every_pair(project.root, 1, NFD)
+    project.agent.stop("p")
+    after = project.picture()
+    report = revert(project, "@1") if verb == "revert" else project.workspace.restore(point)
+    assert not report.kept and not differences(project.picture(), before)
+    assert not project.workspace.undo().kept and not differences(project.picture(), after)
+    assert not project.workspace.redo().kept and not differences(project.picture(), before)
+
+
+BEFORE = {
+    f"{NFC} edited": b"old", f"{NFC} mode": b"m", f"{NFC} name": b"n", f"{NFC} to directory": b"f", f"{NFC} to file/x/y": b"z",
+    f"{NFC} link": Link("old"), f"{NFC} d/edited": b"1", f"{NFC} d/gone": b"2", f"{NFC} link to file": Link("old"),
+}  # fmt: skip
+AFTER = {
+    f"{NFD} edited": b"new", f"{NFD} mode": Exec(b"m"), f"{NFD} name": b"n", f"{NFD} to directory/x/y": b"z", f"{NFD} to file": b"f",
+    f"{NFD} link": Link("new"), f"{NFD} d/edited": b"2", f"{NFD} d/new": b"3", f"{NFD} link to file": b"l",
+}  # fmt: skip
+CALLS = ("rename", "unlink", "rmdir", "mkdir", "open", "fchmod", "utime", "symlink")
+
+
+class Stop(BaseException):
+    pass
+
+
+def restore_until(project, point, calls, monkeypatch):
+    """Restore, and die before one more than this many calls that change the worktree. False if there were fewer."""
+    left, real = [calls], Applier.carry_out_plan
+
+    def dying(call):
+        def wrapped(*arguments, **more):
+            if left[0] == 0:
+                raise Stop
+            left[0] -= 1
+            return call(*arguments, **more)
+
+        return wrapped
+
+    def carry_out(self):
+        with monkeypatch.context() as patch:
+            for where, names in ((os, CALLS), (safe_rename, ("exchange_names", "rename_without_replacing"))):
+                for name in names:
+                    patch.setattr(where, name, dying(getattr(where, name)))
+            return real(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Applier, "carry_out_plan", carry_out)
+        try:
+            assert not project.workspace.restore(point).kept
+        except Stop:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("step", [12, pytest.param(1, marks=pytest.mark.long)])
+def test_a_restore_that_died_is_finished_and_taken_back_in_the_right_spelling(project, monkeypatch, step):
+    plant(project.root, BEFORE)
+    before, point = project.picture(), project.workspace.save().checkpoint
+    for name in os.listdir(project.root):
+        path_kinds.clear(project.root / name)
+    plant(project.root, AFTER)
+    after, calls = project.picture(), start_below(step)
+    while restore_until(project, point, calls, monkeypatch):
+        calls += step
+        for forward in (False, True):
+            assert not project.workspace.finish_restore(forward=forward).kept
+            assert not differences(project.picture(), before if forward else after), calls
+            if not forward:
+                assert restore_until(project, point, calls - step, monkeypatch)
+        assert not project.workspace.undo().kept
+        assert not differences(project.picture(), after)
+    assert calls > 60
+
+
 def test_what_was_respelled_in_a_directory_made_from_it_is_taken(project):
     pairs = FORMS[project.folds]
     plant(project.root, {old: b"content of %d" % at for at, (old, _) in enumerate(pairs)})
     there = project.root.with_name(f"{project.root.name} there")
     project.workspace.materialise(project.workspace.save().checkpoint, there)
     before = project.picture()
-    other = Project.__new__(Project)
-    other.root = there
+    other = project.beside(there.name)
     for old, new in pairs:
         other.respell(old, new)
     report = project.workspace.take(there)
@@ -126,137 +197,12 @@ def test_what_was_respelled_in_a_directory_made_from_it_is_taken(project):
     assert not differences(project.picture(), before)
 
 
-NAMES = ["Readme", "README", "readme", NFC, NFD, NFC.upper(), "Src/a", "src/a", "Src/A", "SRC/b", "Straße", "STRASSE", f"Src/{NFC}", f"src/{NFD}", "1/2", "ß", "SS"]
-
-
-class Walk:
-    """Random steps of a person and an agent on a project, and after each the law: no answer without a word of what stays, after which
-    a path of the target is missing."""
-
-    def __init__(self, project, some):
-        self.project, self.some, self.done = project, some, 0
-        self.states, self.turns = [], 0
-
-    def names(self):
-        return [os.fsdecode(path) for path, entry in self.project.picture().items() if entry[0] == "file"]
-
-    def edit(self):
-        root, some = self.project.root, self.some
-        name = some.choice(NAMES)
-        found = self.names()
-        match some.choice(["write", "write", "respell", "respell", "respell directory", "remove"]):
-            case "write":
-                path = root / name
-                path.parent.mkdir(exist_ok=True)
-                path.write_bytes(b"%d" % some.randrange(5))
-            case "respell" if found:
-                old = some.choice(found)
-                twins = [other for other in NAMES if key(other, self.project.folds) == key(old, self.project.folds)]
-                if twins:
-                    self.project.respell(old, some.choice(twins))
-            case "respell directory":
-                for each in ("Src", "src", "SRC"):
-                    if (root / each).exists() and self.project.folds == "case":
-                        os.rename(root / each, root / some.choice(["Src", "src", "SRC"]))
-                        break
-            case "remove" if found:
-                (root / some.choice(found)).unlink()
-
-    def save(self):
-        for _ in range(self.some.randrange(1, 4)):
-            self.edit()
-        found = self.project.workspace.save()
-        self.states.append((found.checkpoint, self.project.picture()))
-
-    def turn(self):
-        before = self.project.picture()
-        self.turns += 1
-        self.project.agent.prompt(f"p{self.turns}", f"p{self.turns}")
-        for _ in range(self.some.randrange(1, 4)):
-            self.edit()
-        self.project.agent.stop(f"p{self.turns}")
-        if self.project.picture() != before and self.some.random() < 0.7:
-            after = self.project.picture()
-            report = revert(self.project, "@1")
-            if not report.kept:
-                assert not differences(files_of(self.project.picture()), files_of(before))
-            self.lost_nothing(report, after, before)
-            self.back(after)
-
-    def revert_older(self):
-        view = TurnView(self.project.agent.context)
-        if not view.turns:
-            return
-        turn = self.some.choice(view.turns)
-        now = self.project.picture()
-        point = self.project.workspace.checkpoint(turn.before) if turn.before else None
-        before = {path: entry for path, entry in self.project.workspace.entries(point)} if point else {}
-        report = reverts.revert(self.project.agent.context, view, [turn], skip_damaged=True)
-        self.lost_nothing(report, now, {path: entry for path, entry in before.items()})
-        if report.actions:
-            self.back(now)
-
-    def restore(self):
-        if not self.states:
-            return
-        point, wanted = self.some.choice(self.states)
-        now = self.project.picture()
-        scope = [os.fsencode(self.some.choice(NAMES))] if self.some.random() < 0.4 else []
-        try:
-            report = self.project.workspace.restore(point, scope)
-        except errors.PathNotFound:
-            return
-        found = self.project.picture()
-        if not scope:
-            assert report.kept or not differences(found, wanted)
-        self.lost_nothing(report, now, wanted)
-        if report.actions:
-            self.back(now)
-            if self.some.random() < 0.5:
-                self.project.workspace.redo()
-                assert not differences(self.project.picture(), found)
-
-    def take(self):
-        if not self.states:
-            return
-        point, _ = self.some.choice(self.states)
-        there = self.project.root.with_name(f"{self.project.root.name} try")
-        self.project.workspace.materialise(point, there)
-        here, self.project.root = self.project.root, there
-        real, self.project.real = self.project.real, self.project.real.with_name(there.name)
-        try:
-            for _ in range(self.some.randrange(1, 4)):
-                self.edit()
-            wanted = self.project.picture()
-        finally:
-            self.project.root, self.project.real = here, real
-        now = self.project.picture()
-        report = self.project.workspace.take(there)
-        self.lost_nothing(report, now, wanted)
-        shutil.rmtree(there)
-        if report.actions:
-            self.back(now)
-
-    def back(self, wanted):
-        report = self.project.workspace.undo()
-        assert not report.kept and not differences(self.project.picture(), wanted)
-
-    def lost_nothing(self, report, now, wanted):
-        """A file that is gone without a word is not in the target under any name that is this file here."""
-        folds = self.project.folds
-        found = {key(os.fsdecode(path), folds) for path in self.project.picture()}
-        gone = {key(os.fsdecode(path), folds) for path, entry in now.items() if entry[0] == "file"} - found
-        in_target = {key(os.fsdecode(path), folds) for path in wanted}
-        assert report.kept or not gone & in_target, (gone & in_target, report)
-
-
-def files_of(found):
-    return {path: entry for path, entry in found.items() if entry[0] == "file"}
-
-
-@pytest.mark.parametrize("steps", [60, pytest.param(10_000, marks=pytest.mark.long)])
-def test_no_step_loses_a_path_of_the_target_without_a_word(project, steps):
-    some = random.Random(SEED + steps)
-    walk = Walk(project, some)
-    for _ in range(steps):
-        getattr(walk, some.choice(["save", "save", "turn", "turn", "revert_older", "restore", "restore", "take"]))()
+@pytest.mark.parametrize("steps", [60, pytest.param(2_500, marks=[pytest.mark.long, pytest.mark.timeout(3_000)])])
+def test_no_step_loses_a_path_of_the_target_without_a_word(mount, settings, steps, numbers=itertools.count()):
+    counts = Counter()
+    for done in range(0, steps, STEPS):  # a project that grew would take longer and longer
+        walk = Walk(mount[:3], f"90{next(numbers)}", settings, f"{mount[3]} {SEED} {steps} {done}")
+        walk.run(min(STEPS, steps - done))
+        counts += walk.counts
+    print(f"\n{mount[3]}, seed {SEED}:", dict(sorted(counts.items())))
+    assert steps < STEPS or all(counts[verb] for verb in [*VERBS, "undo", "redo"])
