@@ -98,6 +98,27 @@ def test_a_scope_takes_in_every_spelling(project, respelled, spelling):
         assert not differences(project.picture(), after)
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_of_two_spellings_of_one_file_that_turns_took_away_one_is_named(project, is_edited):
+    """The first turn took the first one, and the second turn the second one, to which a person had respelled the file."""
+    first, second, third = NFC + NFC, NFD + NFD, NFC + NFD
+    plant(project.root, {first: b"1", "other": b"2"})
+    point = project.workspace.save().checkpoint
+    project.agent.prompt("p", "p")
+    project.respell(first, third)
+    project.agent.stop("p")
+    project.respell(third, second)
+    if is_edited:
+        plant(project.root, {second: b"edited"})
+    project.agent.prompt("q", "q")
+    project.respell(second, third)
+    project.agent.stop("q")
+    report = project.workspace.restore(point, keep_edits=True)
+    made = {action.path for action in report.actions if action.after is not None}
+    assert len(made) == 1 and project.picture().keys() == {*made, b"other"}
+    assert report.incomplete == is_edited, "they would have other contents: then one of them is missing"
+
+
 def every_pair(root, which, accent):
     for pair in itertools.product(path_kinds.KINDS, repeat=2):
         path_kinds.clear(root / f"{NFC} {'-'.join(pair)}")
