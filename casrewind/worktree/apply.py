@@ -17,6 +17,7 @@ from contextlib import suppress
 
 from .. import fsio
 from .._typing import NamedTuple
+from ..model import paths
 from ..model import plan as plans
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, batches, forbids_owner_to_change_contents, phases
@@ -27,6 +28,7 @@ from .reader import Worktree
 
 _SPECIAL = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _PIECE = 1 << 20
+RESPELLED = "its directory is there under another spelling"
 NOT_EMPTY = "not empty: it contains files unknown to the restore"
 _PARENT_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ESTALE)
 
@@ -161,6 +163,7 @@ class Applier:
         self._count_step_and_report()
         present = self.displaced.hash_entry(action.source)
         if present is not None and present.kind == DIR and action.source == action.path:
+            self._leave_alone_if_respelled(action)
             return
         with self.displaced.open_parent(action.source) as (fd, name):
             if present is not None and present.kind == DIR:
@@ -173,6 +176,15 @@ class Applier:
                 self._displace_to_temporary_name(fd, name, action)
             with suppress(FileExistsError):
                 self.displaced.make_directory_with_owner(fd, action.path.rpartition(b"/")[2])
+
+    def _leave_alone_if_respelled(self, action: Action) -> None:
+        """Leave alone what goes into a directory that is there under another spelling: of two actions that make one directory, on a disk
+        that folds names, the first has made it. No undo would find under its path what the second puts there."""
+        with self.displaced.open_parent(action.path) as (fd, name):
+            if name in map(os.fsencode, os.listdir(fd)):
+                return
+        covers = paths.PathScope([action.path]).covers
+        self.exclude_from_plan(Kept(each.path, RESPELLED, benign=False) for each in self._actions if covers(each.path))
 
     def _remove_directory_if_empty(self, action: Action) -> None:
         self._count_step_and_report()

@@ -283,10 +283,7 @@ class Walk:
         self.log += (f"kept {each.path!r}: {each.reason}" for each in report.kept)
         here, before = self.by_key(found), self.by_key(now)
         for action in report.actions:
-            if action.after is not None:
-                # two turns may each have removed the one directory, by two spellings: it gets one of them
-                is_one_of_two = action.after.kind == "dir" and here.get(self.key(action.path), ("",))[0] == "dir"
-                assert action.path in found or is_one_of_two, (action.path, sorted(found))
+            assert action.after is None or action.path in found, (action.path, sorted(found))
         touched = {self.key(path) for action in report.actions for path in (action.path, action.source)}
         made = {self.key(action.path) for action in report.actions if action.after is not None}
         kept = {self.key(item.path) for item in report.kept}

@@ -119,6 +119,26 @@ def test_of_two_spellings_of_one_file_that_turns_took_away_one_is_named(project,
     assert report.incomplete == is_edited, "they would have other contents: then one of them is missing"
 
 
+def test_of_two_spellings_of_one_directory_that_turns_took_away_one_is_made(project):
+    """What would go into the other one is named: no undo would find it under its path."""
+    first, second = f"{NFC} d", f"{NFD} d"
+    plant(project.root, {f"{first}/one": b"1", "other": b"2"})
+    project.agent.prompt("p", "p")
+    path_kinds.clear(project.root / first)
+    project.agent.stop("p")
+    plant(project.root, {f"{second}/two": b"2"})
+    project.agent.prompt("q", "q")
+    path_kinds.clear(project.root / second)
+    project.agent.stop("q")
+    before = project.picture()
+    report = project.workspace.revert(["@1", "@2"])
+    made = {action.path for action in report.actions}
+    assert project.picture().keys() == {*made, b"other"} and len(made) == 2
+    assert {item.path for item in report.kept} | made == {os.fsencode(name) for name in (first, second, f"{first}/one", f"{second}/two")}
+    assert not project.workspace.undo().kept and not differences(project.picture(), before)
+    assert project.workspace.redo().actions and project.picture().keys() == {*made, b"other"}
+
+
 def every_pair(root, which, accent):
     for pair in itertools.product(path_kinds.KINDS, repeat=2):
         path_kinds.clear(root / f"{NFC} {'-'.join(pair)}")
