@@ -29,6 +29,8 @@ _LOST = (errno.EIO, errno.ENOSPC, errno.EDQUOT)
 """Answers to a sync after which bytes may be lost."""
 CANNOT_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.ENOTTY})
 """What a network file system answers that cannot sync a directory. Then its server decides when a name is durable."""
+_FULL, _BARRIER = 51, 85
+"""F_FULLFSYNC and F_BARRIERFSYNC of macOS."""
 _VOLUME_FULL, _VOLUME_WAIT = 1, 2
 """SYNC_VOLUME_FULLSYNC and SYNC_VOLUME_WAIT of macOS."""
 HAS_FILE_FLAGS = hasattr(os.stat_result, "st_flags")
@@ -60,11 +62,19 @@ def write_all(fd: int, data: bytes | bytearray | memoryview) -> None:
         view = view[os.write(fd, view) :]
 
 
-def sync_fd(fd: int) -> None:
-    """Make an open file or directory durable. Never retry after an error: fsync may then succeed despite lost bytes."""
-    if sys.platform == "darwin" and _is_known(fcntl.fcntl, fd, fcntl.F_FULLFSYNC):
+def sync_fd(fd: int, *, is_followed: bool = False) -> None:
+    """Make an open file or directory durable. Never retry after an error: fsync may then succeed despite lost bytes.
+
+    `is_followed`: the caller syncs something else on the same disk before anybody relies on this one. Then macOS only keeps the
+    order: what is durable later includes this. Its full sync empties the cache of the drive, which takes milliseconds."""
+    if has_full_sync() and ((is_followed and _is_known(fcntl.fcntl, fd, _BARRIER)) or _is_known(fcntl.fcntl, fd, _FULL)):
         return
     os.fsync(fd)
+
+
+def has_full_sync() -> bool:
+    """True on macOS: fsync leaves bytes in the cache of the drive there, and a sync that does not is slow."""
+    return sys.platform == "darwin"
 
 
 def _is_known(sync: "Callable[[int, int], object]", fd: int, argument: int) -> bool:
@@ -79,17 +89,17 @@ def _is_known(sync: "Callable[[int, int], object]", fd: int, argument: int) -> b
     return True
 
 
-def sync_directory(path: str | bytes) -> None:
-    """Make the names in a directory durable."""
+def sync_directory(path: str | bytes, *, is_followed: bool = False) -> None:
+    """Make the names in a directory durable. `is_followed`: see sync_fd."""
     with closing(os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as fd:
-        sync_fd(fd)
+        sync_fd(fd, is_followed=is_followed)
 
 
 def sync_tree(fd: int) -> None:
     """Make the whole file system of `fd` durable: one syncfs instead of one sync per file."""
     if sys.platform.startswith("linux"):
         _sync_file_system(fd)
-    elif sys.platform != "darwin" or not any(_is_known(_sync_volume, fd, way) for way in (_VOLUME_FULL | _VOLUME_WAIT, _VOLUME_WAIT)):
+    elif not has_full_sync() or not any(_is_known(_sync_volume, fd, way) for way in (_VOLUME_FULL | _VOLUME_WAIT, _VOLUME_WAIT)):
         os.sync()
         sync_fd(fd)
 
@@ -116,7 +126,7 @@ def replace_file(directory: str, name: str, data: bytes, *, temporary: str | Non
     the draft."""
     with draft_file(temporary or directory) as (draft, fd):
         write_all(fd, data)
-        sync_fd(fd)
+        sync_fd(fd, is_followed=True)
         os.rename(draft, os.path.join(directory, name))
     sync_directory(directory)
 

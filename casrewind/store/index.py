@@ -5,6 +5,9 @@ namespaces. A cut data file kills the reader with SIGBUS. So LMDB locks nothing 
 happens inside a flock with a deadline. Before the file is mapped, it is compared with the digest noted after our last
 write (store/index_check.py). LMDB has no checksums either, so each value has its own. The index holds only what can
 be derived from the packs and the ledger: on any doubt it raises IndexUnusable and is rebuilt.
+
+On macOS LMDB syncs nothing. It knows a full sync alone there, and fails at each commit on a disk without one. After a power cut the data
+file may be any mixture of its pages, so it counts only with the digest of all its bytes.
 """
 
 import errno
@@ -183,7 +186,7 @@ class Index:
 
     def change(self, work: Callable[[Tables], Result], afterwards: Callable[[], None] = lambda: None) -> Result:
         """Run `work` in one durable transaction. It runs again from the start if the map had to grow. `afterwards`
-        runs once the transaction is durable, before other processes can read the index."""
+        runs once the transaction is durable (on macOS: written), before other processes can read the index."""
         with self._locked(exclusive=True), _lmdb_errors():
             while True:
                 shared = self._open_present(create=True)
@@ -216,7 +219,7 @@ class Index:
 
     def _refuse_unless_as_last_written(self) -> None:
         """Raise IndexUnusable if the data file differs from our last write: a wrong page pointer kills the process.
-        Without a note of that write, the file must at least have all its pages."""
+        Without a note of that write, the file must at least have all its pages, and LMDB must have synced it."""
         noted = ""
         try:
             noted = fsio.read_file(os.path.join(self._directory, "written"), 200).decode("ascii", "replace").strip()
@@ -226,6 +229,8 @@ class Index:
                 raise found from error
         status = os.lstat(self._file)
         if not noted:
+            if fsio.has_full_sync():
+                raise IndexUnusable("the last write to the index was interrupted")
             if status.st_size < (needed := index_check.bytes_needed(self._file)):
                 raise IndexUnusable(f"the index has {status.st_size} bytes of {needed}")
         elif noted.split(" ")[0] != str(status.st_size) or noted != index_check.fingerprint(self._file):
@@ -286,6 +291,7 @@ class Index:
                     environment.open_db(name, txn=transaction)
         finally:
             environment.close()
+        self._record_fingerprint(index_check.fingerprint(self._file))
 
     def _open_and_check_environment(self, inode: tuple[int, int, int], size: int, *, writable: bool) -> "_Shared":
         self._refuse_unless_as_last_written()
@@ -306,7 +312,7 @@ class Index:
         """Open a data file of `size` bytes. Under a memory limit (ulimit -v), maps a small size
         that grows on demand."""
         attempt = partial(
-            lmdb.open, directory, lock=False, sync=True, metasync=True, writemap=False, mode=0o600,
+            lmdb.open, directory, lock=False, sync=not fsio.has_full_sync(), metasync=True, writemap=False, mode=0o600,
             max_dbs=len(NAMES), readonly=readonly, create=not readonly, max_spare_txns=0,
         )  # fmt: skip
         try:

@@ -68,7 +68,7 @@ def replace_by_compact_copy(path: str, environment: Copies) -> None:
     fsio.remove_orphans(directory)
     with fsio.draft_file(directory) as (draft, fd):
         environment.copyfd(fd, compact=True)
-        fsio.sync_fd(fd)
+        fsio.sync_fd(fd, is_followed=True)  # a power cut may leave the old file, never a part of this one
         os.rename(draft, path)
 
 

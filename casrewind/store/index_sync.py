@@ -190,7 +190,7 @@ class LedgerIndex:
         if not known.keys() <= disk:
             raise IndexUnusable("a pack of the index is gone")
         if len(known) < len(disk) and not self._index.is_private:
-            fsio.sync_directory(self._packs)
+            fsio.sync_directory(self._packs, is_followed=True)  # by the record of whatever uses them
         for pack in sorted(disk - known.keys()):
             rows = list(packs.records_of_pack(self._packs, pack))
             size = os.stat(packs.pack_path(self._packs, pack), follow_symlinks=False).st_size

@@ -309,18 +309,18 @@ class PackWriter:
     def sync(self) -> None:
         """Sync the drafts without renaming them, so that `finish` has less to do."""
         for _, _, fd in self._drafts:
-            fsio.sync_fd(fd)
+            fsio.sync_fd(fd, is_followed=True)
 
-    def sync_and_name_packs(self) -> FinishedPacks:
-        """Make every pack durable under its name. A failed sync raises before any pack is renamed."""
+    def sync_and_name_packs(self, *, is_followed: bool = False) -> FinishedPacks:
+        """Make every pack durable under its name. A failed sync raises before any pack is renamed. `is_followed`: see fsio.sync_fd."""
         done = FinishedPacks({}, self.places)
         for name, _, fd in self._drafts:
-            fsio.sync_fd(fd)
+            fsio.sync_fd(fd, is_followed=True)
             done.sizes[name] = os.fstat(fd).st_size
         for name, draft, _ in self._drafts:
             os.rename(draft, os.path.join(self._packs, name + SUFFIX))
         if self._drafts:
-            fsio.sync_directory(self._packs)
+            fsio.sync_directory(self._packs, is_followed=is_followed)
         for _, _, fd in self._drafts:
             os.close(fd)
         self._drafts, self._fd, self.places = [], -1, BlobLocations()

@@ -388,7 +388,7 @@ class Store:
         appends another record before it stops writing, and the index gets both then. Raises StoreFull, StoreBusy, StoreError;
         then nothing is published."""
         try:
-            finished = writer.write_and_sync_packs()
+            finished = writer.write_and_sync_packs(is_followed=True)  # by the ledger, without which nothing names them
             with self._ledger_index.publishing():
                 state, parent = self._ledger_index.ledger_state(draft.worktree)
                 current = draft if parent == draft.parent else redraft(parent)

@@ -221,4 +221,5 @@ class Sweep:
         with store_errors("removing packs in", self._layout.root):
             for pack in gone:
                 os.unlink(packs.pack_path(self._layout.packs, pack))
-            fsio.sync_directory(self._layout.packs)
+            # after a power cut they may be there again, as garbage; a purge syncs the whole store before its marker goes
+            fsio.sync_directory(self._layout.packs, is_followed=True)

@@ -212,10 +212,10 @@ class StoreWriter:
         self.write_pending()
         return set(self._writer.places)
 
-    def write_and_sync_packs(self) -> FinishedPacks:
-        """Write all pending blobs and make every pack durable under its name."""
+    def write_and_sync_packs(self, *, is_followed: bool = False) -> FinishedPacks:
+        """Write all pending blobs and make every pack durable under its name. `is_followed`: see fsio.sync_fd."""
         self.write_pending()
-        done = self._writer.sync_and_name_packs()
+        done = self._writer.sync_and_name_packs(is_followed=is_followed)
         self._live |= done.sizes
         self._known.clear()  # the index will have them
         return done

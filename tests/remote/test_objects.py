@@ -285,7 +285,7 @@ def test_an_object_of_a_directory_is_durable_before_it_has_its_name(tmp_path, mo
 
     seen = []
     sync, rename = fsio.sync_fd, safe_rename.rename_without_replacing
-    monkeypatch.setattr(fsio, "sync_fd", lambda fd: (seen.append(("sync", os.readlink(f"/proc/self/fd/{fd}"))), sync(fd))[1])
+    monkeypatch.setattr(fsio, "sync_fd", lambda fd, **how: (seen.append(("sync", os.readlink(f"/proc/self/fd/{fd}"))), sync(fd, **how))[1])
     monkeypatch.setattr(safe_rename, "rename_without_replacing", lambda *a: (seen.append(("name", os.fsdecode(a[2]))), rename(*a))[1])
     objects = Objects(f"file://{tmp_path}")
     objects.put_new("chain/1", b"piece")

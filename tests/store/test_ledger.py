@@ -141,7 +141,7 @@ def test_a_failed_sync_takes_the_record_back(book, monkeypatch):
     end = filled(book)
     before = whole(book)
 
-    def sync(fd):
+    def sync(fd, **_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     with monkeypatch.context() as patch:

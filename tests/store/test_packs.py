@@ -135,7 +135,7 @@ def test_a_failed_sync_of_any_pack_leaves_no_named_pack(place, monkeypatch, fail
         pen.append(packs.FILE, [(digests.of(blob), blob)])
     calls = []
 
-    def sync(fd):
+    def sync(fd, **_):
         calls.append(fd)
         if len(calls) - 1 == failing:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -153,7 +153,7 @@ def test_a_failed_sync_of_the_directory_fails_the_save_and_keeps_what_others_may
     pen = writer(place)
     pen.append(packs.FILE, [(digests.of(TEXT), TEXT)])
 
-    def sync(path):
+    def sync(path, **_):
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     monkeypatch.setattr(fsio, "sync_directory", sync)

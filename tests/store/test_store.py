@@ -225,9 +225,9 @@ def test_what_a_killed_process_left_unsynced_is_synced_before_the_index_tells_of
     shutil.copy(next(Path(store, "packs").iterdir()), os.path.join(store, "packs", "ab" * 10 + ".pack"))
     seen, sync, change = [], fsio.sync_fd, Index.change
 
-    def note(fd):
+    def note(fd, **how):
         seen.append(os.path.basename(os.readlink(f"/proc/self/fd/{fd}")))
-        sync(fd)
+        sync(fd, **how)
 
     def committed(self, work):
         result = change(self, work)

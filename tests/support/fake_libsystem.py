@@ -23,7 +23,8 @@ INT, UINT, LONG, WORD, POINTER, TEXT = ctypes.c_int, ctypes.c_uint32, ctypes.c_s
 BOOT = b"6F1B7E2C-3D5A-4C0E-9B57-0A2D4E8F1C33"
 EPOCH = 1_700_000_000
 HIDDEN, IMMUTABLE = 0x8000, 0x2
-FULL = 51
+SYNCS = {51: "full", 85: "barrier"}
+"""The commands of fcntl that reach the drive: F_FULLFSYNC and F_BARRIERFSYNC."""
 HEADERS = {
     "fsync_volume_np": (INT, INT, INT),
     "renameatx_np": (INT, INT, TEXT, INT, TEXT, UINT),
@@ -60,7 +61,7 @@ class FakeLibSystem:
         self.calls, self.refuse, self.lacks = [], {}, set()
         self.boot, self.volumes = BOOT, [(b"/", b"apfs")]
         self.of_others, self.hidden_by_sandbox, self.started = set(), set(), {}
-        self.before_full_sync = lambda fd: None
+        self.before_sync = lambda fd, kind: None
         self.acls = {}
         """By handle: the entries. Empty when nothing leaks."""
         self._handles, self._made = 0x10000, []
@@ -243,9 +244,9 @@ def installed():
     fake, mac = FakeLibSystem(), _OnMac(sys, platform="darwin")
 
     def control(fd, command, *more):
-        if command != FULL:
+        if command not in SYNCS:
             return fcntl.fcntl(fd, command, *more)
-        fake.before_full_sync(fd)
+        fake.before_sync(fd, SYNCS[command])
         os.fsync(fd)
         return 0
 
@@ -253,7 +254,7 @@ def installed():
         patch.setattr(libsystem, "load_library", lambda: fake)
         for module in (fsio, locations, client_process, layout, displaced, root, safe_rename):
             patch.setattr(module, "sys", mac)
-        patch.setattr(fsio, "fcntl", _OnMac(fcntl, fcntl=control, F_FULLFSYNC=FULL))
+        patch.setattr(fsio, "fcntl", _OnMac(fcntl, fcntl=control))
         patch.setattr(displaced, "os", _OnMac(os, ("listxattr", "getxattr", "setxattr", "removexattr"), fstat=_fstat))
         libsystem.find_function.cache_clear()
         for name, value in zip(("_CALL", "_EXCHANGE", "_NOREPLACE"), safe_rename._find_system_call(), strict=True):
