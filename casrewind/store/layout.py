@@ -6,7 +6,6 @@ version of casrewind reads differently.
 
 import os
 import stat
-import sys
 from contextlib import suppress
 
 from .. import errors, fsio, locations, locks
@@ -23,10 +22,13 @@ _DIRECTORIES = ("packs", "locks", "tmp", "journals")
 _FILES = ("ledger", "purging", "gc", "session.json", "log", "log.seen", "log.old", "ballast", "rules")
 _OWN_NAMES = frozenset({*_DIRECTORIES, *_FILES, "sessions", "origins", "bisects", "index", "damaged", "remotes"})
 _OWN_STARTS = ("ledger.", "index.old-")
-_REMOTE = frozenset({"nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs"})
+_REMOTE = frozenset(
+    {
+        "nfs", "nfs4", "9p", "virtiofs", "cifs", "smb3", "smbfs", "afs", "ceph", "fuse.sshfs",
+        "afpfs", "webdav", "macfuse", "osxfuse",  # of macOS, which calls sshfs by the name of macFUSE
+    }
+)  # fmt: skip
 """File systems with unreliable memory maps. LMDB needs reliable maps."""
-_UNSYNCED_ON_MACOS = frozenset({"afpfs", "exfat", "msdos", "webdav", "macfuse", "osxfuse"})
-"""File systems that know no full sync. LMDB writes nothing without one, on macOS alone."""
 
 
 LEAST_MEMORY = 6 << 30
@@ -75,8 +77,7 @@ class Layout:
     def choose_index_directory(self) -> tuple[str, bool]:
         """Returns (directory of the index, True if it is private to this process and must be removed at its end)."""
         writable = self.is_writable()
-        kind = locations.file_system_type(self.root)
-        if writable and kind not in _REMOTE and not (sys.platform == "darwin" and kind in _UNSYNCED_ON_MACOS):
+        if writable and locations.file_system_type(self.root) not in _REMOTE:
             return os.path.join(self.root, "index"), False
         if writable:
             import tempfile

@@ -92,8 +92,8 @@ def test_a_store_that_another_process_has_made_meanwhile_is_no_stranger(workspac
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux answers for the Mac's library")
-@pytest.mark.parametrize("kind, is_beside", [(b"apfs", True), (b"exfat", False), (b"webdav", False), (b"smbfs", False)])
-def test_on_a_mac_the_index_of_a_store_on_a_disk_that_cannot_hold_it_is_elsewhere(project, home, tmp_path, monkeypatch, kind, is_beside):
+@pytest.mark.parametrize("kind, is_beside", [(b"apfs", True), (b"exfat", True), (b"webdav", False), (b"macfuse", False), (b"smbfs", False)])
+def test_on_a_mac_the_index_lies_beside_its_store_unless_that_is_on_a_share(project, home, tmp_path, monkeypatch, kind, is_beside):
     (tmp_path / "local").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "local"))
     run, store = InProcess(project, home), tmp_path / "disk" / "store"

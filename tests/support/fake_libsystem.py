@@ -16,7 +16,6 @@ import pytest
 
 from casrewind import fsio, libsystem, locations
 from casrewind.agents import client_process
-from casrewind.store import layout
 from casrewind.worktree import displaced, root, safe_rename
 
 INT, UINT, LONG, WORD, POINTER, TEXT = ctypes.c_int, ctypes.c_uint32, ctypes.c_ssize_t, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_char_p
@@ -252,7 +251,7 @@ def installed():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(libsystem, "load_library", lambda: fake)
-        for module in (fsio, locations, client_process, layout, displaced, root, safe_rename):
+        for module in (fsio, locations, client_process, displaced, root, safe_rename):
             patch.setattr(module, "sys", mac)
         patch.setattr(fsio, "fcntl", _OnMac(fcntl, fcntl=control))
         patch.setattr(displaced, "os", _OnMac(os, ("listxattr", "getxattr", "setxattr", "removexattr"), fstat=_fstat))
