@@ -28,28 +28,32 @@ def refuse_paths_with_one_name(found: Iterable[bytes]) -> None:
 def join_respelled(plan: Plan, respelled: Mapping[bytes, bytes], present: Callable[[bytes], Entry | None]) -> Plan:
     """The same plan for a file system that folds names. A path that is made there, and the file that it already is under the name
     `respelled[path]`, become a rename if that name goes. If it stays, a directory is used as it is spelled, and any other path is kept
-    as it is. Of two paths that are one file, as the turns of a revert may make them, the second is kept, or left out if it becomes the
-    same. `present` gives what is at a path now."""
+    as it is. Of two paths that are one file, as the turns of a revert may make them, one is made, and the other kept, or left out if
+    it becomes the same. `present` gives what is at a path now."""
     if not respelled:
         return plan
     removals = {action.path: action for action in plan.actions if action.after is None}
+    made = {action.path: action for action in plan.actions if action.after is not None}
     actions, kept, merged, used = list[Action](), list[Kept](), dict[bytes, Action](), dict[bytes, bytes]()
     for action in plan.actions:
         is_made = action.before is None and action.after is not None
         spelled = respelled.get(action.path, b"") if is_made else b""
         twin = removals.get(spelled)
+        if spelled and twin is None:
+            if DIR == (action.after and action.after.kind) == ((there := present(spelled)) and there.kind):
+                used[action.path] = spelled
+            else:
+                kept.append(Kept(action.path, f"{paths.lossy_text(spelled)} stays, and is the same file on this disk", benign=False))
+            continue
         path = _path_in_used_directory(action.path, used) if is_made and used else action.path
-        if twin is not None and (first := merged.setdefault(twin.path, action)) is not action:
+        first = made.setdefault(path, action) if twin is None else merged.setdefault(twin.path, action)
+        if first is not action:
             if not same_for_restore(first.after, action.after):
-                kept.append(Kept(path, f"{paths.lossy_text(first.path)} is the same file on this disk", benign=False))
+                kept.append(Kept(action.path, f"{paths.lossy_text(first.path)} is the same file on this disk", benign=False))
         elif twin is not None:
             actions.append(Action(path, twin.before, action.after, twin.path))
-        elif not spelled:
-            actions.append(action if path == action.path else Action(path, None, action.after, path))
-        elif DIR == (action.after and action.after.kind) == ((there := present(spelled)) and there.kind):
-            used[action.path] = spelled
         else:
-            kept.append(Kept(path, f"{paths.lossy_text(spelled)} stays, and is the same file on this disk", benign=False))
+            actions.append(action if path == action.path else Action(path, None, action.after, path))
     return plans.keep_paths(Plan([action for action in actions if action.path not in merged or action.after is not None], plan.kept), kept)
 
 

@@ -139,6 +139,26 @@ def test_of_two_spellings_of_one_directory_that_turns_took_away_one_is_made(proj
     assert project.workspace.redo().actions and project.picture().keys() == {*made, b"other"}
 
 
+@pytest.mark.parametrize("is_edited", [False, True])
+def test_what_goes_into_a_directory_that_is_there_by_another_spelling_goes_there_once(project, is_edited):
+    """The first turn took the directory and what was in it, and the second turn one file of the directory that a person made again."""
+    first, second = f"{NFC} d", f"{NFD} d"
+    plant(project.root, {f"{first}/one": b"1", f"{first}/two": b"2", "other": b"3"})
+    project.agent.prompt("p", "p")
+    path_kinds.clear(project.root / first)
+    project.agent.stop("p")
+    plant(project.root, {f"{second}/one": b"edited" if is_edited else b"1", f"{second}/stays": b"4"})
+    project.agent.prompt("q", "q")
+    (project.root / second / "one").unlink()
+    project.agent.stop("q")
+    before = project.picture()
+    report = project.workspace.revert(["@1", "@2"])
+    assert {action.path for action in report.actions} == {os.fsencode(f"{second}/{name}") for name in ("one", "two")}
+    assert (project.root / second / "one").read_bytes() == (b"edited" if is_edited else b"1")
+    assert {item.path for item in report.kept} == ({os.fsencode(f"{first}/one")} if is_edited else set())
+    assert not project.workspace.undo().kept and not differences(project.picture(), before)
+
+
 def every_pair(root, which, accent):
     for pair in itertools.product(path_kinds.KINDS, repeat=2):
         path_kinds.clear(root / f"{NFC} {'-'.join(pair)}")
