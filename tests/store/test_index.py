@@ -82,13 +82,14 @@ def test_flips_that_left_no_mark_on_the_file_give_right_answers_or_refusals(stor
     """Bit rot that no time stamp tells of: nothing is noted here of how the file looked.
 
     LMDB has no checksums: rows are sealed and counted here, but a pointer inside a page may lead it astray, and
-    then the process may die. That is rare (one in a thousand flips, measured), never silent, and a wrong answer never.
+    then the process may die. That is rare (5 of 4,800 flips, each among the pointers at the head of a page), never silent, and a
+    wrong answer never. At that rate a push, with 92 flips, sees two such deaths once in 500 times, and three hardly ever.
     """
     cases = [[flip, [NOTE, 0]] for flip in flips(store, samples)]
     found = probe(store, cases)
     dead = [code for _, code in found["other"] if code < 0]
     assert [other for other in found["other"] if other[1] >= 0] == []
-    assert len(dead) * 50 <= len(cases), found["other"]
+    assert len(dead) <= 2 + len(cases) // 200, found["other"]
     assert found["right"] + found["refused"] + len(dead) == len(cases)
     assert found["right"] >= len(cases) * 9 // 10
 
