@@ -181,13 +181,11 @@ def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
 
 
 def changed_since_merge(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> list[bytes]:
-    """The files of a plan that are to become a merge and have changed since: a person agreed to a merge of other lines."""
+    """The files of a plan that are to become a merge and have changed since: a person agreed to a merge of other lines. A merge may
+    also come in place of a directory or a link, which has no lines."""
     planned = plans.sort_and_pack(actions)
-    found = ((item.path, planned.get(item.path)) for item in merged)
-    return [
-        path for path, action in found
-        if action is not None and action.before is not None and read_present(context, path, action.before) is None
-    ]  # fmt: skip
+    found = ((item.path, action.before) for item in merged if (action := planned.get(item.path)) is not None)
+    return [path for path, before in found if before is not None and before.kind == FILE and read_present(context, path, before) is None]
 
 
 class _Keeper(DryRunWriter):

@@ -380,6 +380,21 @@ def test_a_plan_is_what_happens_where_a_mode_changed_in_between(agent):
     assert read(agent) == text(l7=b"mine")
 
 
+def test_a_file_that_is_merged_where_a_directory_stands_is_written_as_planned(agent):
+    turn(agent, "one", {"a.py": text(l2=b"one")})
+    write(agent.root, {"a.py": text(l2=b"one", l8=b"mine")})
+    agent.prompt("two", "two")
+    (agent.root / "a.py").unlink()
+    plant(agent.root, {"a.py/part": b"p\n"})
+    agent.stop("two")
+    before = picture(agent.root)
+    plan, done = revert(agent, 1, 2, dry_run=True), revert(agent, 1, 2)
+    assert [action.path for action in plan.actions] == [action.path for action in done.actions] and not done.kept
+    assert read(agent) == text(l8=b"mine")
+    undo(agent.context)
+    assert picture(agent.root) == before
+
+
 @pytest.mark.parametrize("is_dry", [True, False])
 def test_a_file_that_moved_on_after_the_turn_was_compared_is_left_alone_and_the_store_is_not_called_damaged(agent, is_dry):
     agent.prompt("first", "first")
