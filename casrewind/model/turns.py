@@ -363,6 +363,8 @@ class _Composed:
         self._sides: dict[bytes, _Sides] = {}  # of this span
         self._shared: dict[bytes, set[int]] = {}
         self._unclear: dict[bytes, Change] = {}
+        self._dropped: dict[bytes, tuple[_Sides, set[int]]] = {}
+        """The change of a path that was dropped last, and the turns that shared it."""
         self._damaged = self._unknown = False
 
     def add(self, step: Difference, others: tuple[int, ...]) -> None:
@@ -385,14 +387,23 @@ class _Composed:
             self._shared.setdefault(change.path, set()).update(others)
 
     def drop_changes(self, step: Difference) -> None:
-        """Drop the earlier changes of these paths: they were written outside of the turn."""
+        """Drop the earlier changes of these paths: they were written outside of the turn. If a step brings back what the turn had
+        left, as the undo of a restore does, that change counts again. Else a file that the turn moved was only made by it, and a
+        revert removed it from its new name without giving it the old one."""
         self._damaged |= step.damaged
         self._unknown |= step.changes is None
-        for change in (*(step.changes or ()), *step.unclear):
-            self._whole.pop(change.path, None)
-            self._sides.pop(change.path, None)
-            self._shared.pop(change.path, None)
-            self._unclear.pop(change.path, None)
+        for path in (change.path for change in (*(step.changes or ()), *step.unclear)):
+            sides = [found for known in (self._whole, self._sides) if (found := known.pop(path, None)) is not None]
+            shared = self._shared.pop(path, set())
+            self._unclear.pop(path, None)
+            if sides:
+                self._dropped[path] = (_Sides(sides[0].old, sides[-1].new), shared)
+        for change in step.changes or ():
+            sides_again, shared = self._dropped.get(change.path, (None, set()))
+            if sides_again is not None and same_for_restore(sides_again.new, change.new):
+                self._whole[change.path] = sides_again
+                if shared:
+                    self._shared[change.path] = set(shared)
 
     def end_span(self) -> None:
         """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""

@@ -121,6 +121,23 @@ def test_a_restore_while_a_turn_runs_is_not_the_turns(told, root, workspace):
     assert isinstance(saved, SavedRow) and (saved.label, saved.during) == ("start", ())
 
 
+def test_what_a_turn_changed_stays_its_own_when_a_restore_in_it_is_undone(told, root, workspace):
+    """A restore and its undo left the file nowhere: only the new name of a moved file was the turn's, and went with it."""
+    point = workspace.save("start").checkpoint
+    told.prompt("a", "one")
+    plant(root, {"moved": (root / "readme").read_bytes(), "x": b"1"})
+    (root / "readme").unlink()
+    workspace.restore(point)
+    workspace.undo()
+    workspace.redo()
+    workspace.undo()
+    told.stop("a")
+    (turn,) = [row for row in view(told).rows() if isinstance(row, Turn)]
+    assert letters(turn.changes) == {"moved": "A", "readme": "D", "x": "A"}
+    workspace.revert([1])
+    assert (root / "readme").is_file() and not (root / "moved").exists() and not (root / "x").exists()
+
+
 def test_what_the_turns_own_agent_restores_is_the_turns(told, root, workspace):
     workspace.save("start")
     told.prompt("a", "one")
