@@ -196,7 +196,7 @@ def left_alone(done: WhatTurnsDid, now: CapturedState) -> Iterator[Kept]:
 def keep_moved_files(plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents) -> Plan:
     """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py)."""
     steps, finder = {**done.steps, **done.left}, manifest.Finder(now.load, now.tree)
-    left = {item.path: finder.find(item.path) for item in plan.kept if item.path in steps}
+    left = {path: finder.find(path) for path in (*done.left, *(item.path for item in plan.kept if item.path in done.steps))}
     if not left:
         return plan
 

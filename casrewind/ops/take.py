@@ -25,7 +25,7 @@ from ..model.diff import Change
 from ..model.domain import Domain
 from ..model.history import RESTORE, TAKE, Operation
 from ..model.manifest import FILE, PURGED, Entry
-from ..model.plan import Action, Actions, Kept
+from ..model.plan import Action, Actions, Kept, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree import root as roots
@@ -39,7 +39,7 @@ from .execute import Restored
 from .provenance import Provenance
 from .restorable import Coverage, name_checkpoint_in_errors
 from .restore import Confirm, confirm_and_execute, plan_without_changes
-from .revert import DAMAGED, PathMerger, RevertStep
+from .revert import DAMAGED, PathMerger, RevertStep, WhatTurnsDid, keep_moved_files
 from .safety_capture import CapturedState
 from .turn_view import TurnView
 from .undo import prepare_actions
@@ -139,9 +139,11 @@ def take(
         report, now = prepare_actions(
             context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
         )
-        merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.sort_and_pack(report.actions)))
-        kept, read = tuple(sorted((*report.kept, *merger.kept))), merger.files.contents.read_planned
-        return report._replace(kept=kept, merged=merged, taken_from=made.context.root.path, read=read), now
+        plan, read = Plan(report.actions, tuple(sorted((*report.kept, *merger.kept)))), merger.files.contents.read_planned
+        plan = keep_moved_files(plan, merger.what_directory_did(), now, merger.files.contents)
+        merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.sort_and_pack(plan.actions)))
+        where = made.context.root.path
+        return report._replace(actions=plan.actions, kept=plan.kept, merged=merged, taken_from=where, read=read), now
 
     if dry_run:
         return plan_without_changes(context, prepared)
@@ -175,6 +177,7 @@ class _Merger:
         self._there = save.scan_now(made.context, writer)
         provenance = None if made.base.more.machine else Provenance(context, TurnView(context), made.base.seq)
         self._steps: dict[bytes, list[RevertStep]] = {}
+        self._left: dict[bytes, list[RevertStep]] = {}
         self.kept: list[Kept] = []
         self.files = PathMerger(context, self._steps, provenance, is_one=True, skip_damaged=True, hint="")
         self.files.set_writer_of_new_contents(writer)
@@ -194,12 +197,16 @@ class _Merger:
         if self._scope and not changes and not self.kept:
             what = f"nothing changed in {self._made.name} at {', '.join(map(printable, self._scope))}"
             raise errors.PathNotFound(what, f"casrewind take {shell_quoted_path(self._made.name)} --dry-run lists what changed")
-        changes = self._captured_by_both(self._without_mixed_directories(changes, here), here)
-        changes = self._with_missing_parents(self._without_damaged(changes), here)
-        for change in changes:  # it is taken over as a revert takes a change back, from the other side
-            self._steps[change.path] = [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)]
-        self.made.update(self._new_contents(changes))
-        return plans.sort_and_pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in changes)
+        chosen = self._captured_by_both(self._without_mixed_directories(changes, here), here)
+        chosen = self._with_missing_parents(self._without_damaged(chosen), here)
+        self._steps.update((each.path, [_step_of(each)]) for each in chosen)
+        self._left.update((each.path, [_step_of(each)]) for each in changes if each.path not in self._steps)
+        self.made.update(self._new_contents(chosen))
+        return plans.sort_and_pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in chosen)
+
+    def what_directory_did(self) -> WhatTurnsDid:
+        """What changed in the directory, as if a turn had done it."""
+        return WhatTurnsDid(self._steps, (), self._left)
 
     def _kept_because_not_captured(self) -> Iterator[Kept]:
         """What the scan of the directory could not capture, though it should."""
@@ -305,6 +312,11 @@ class _Merger:
         deed = "removed" if present is None else "made" if action.before is None else "edited"
         theirs = "" if action.before is None else "removed " if action.after is None else "changed "
         return found._replace(reason=f"{deed} here{who}, and {theirs}in {name}{_ALSO.get(found.why, '')}", by=by.turns)
+
+
+def _step_of(change: Change) -> RevertStep:
+    """A change of the directory. It is taken over as a revert takes a change back, from the other side."""
+    return RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)
 
 
 def _is_purged(entry: Entry | None) -> bool:

@@ -59,6 +59,21 @@ def test_each_kind_of_change_comes_and_undo_gives_every_byte_back(workspace, roo
     assert (root / "a.py").read_bytes() == text(l1=b"theirs", l7=b"mine")
 
 
+@pytest.mark.parametrize("is_edited", [False, True], ids=["moved", "moved and edited"])
+def test_a_file_that_was_moved_there_to_a_name_that_is_left_alone_here_stays(workspace, root, tried, is_edited):
+    """Its old name went, and its new one did not come: the file was at neither."""
+    plant(root, {".gitignore": b"*.log\nnotes/\n", "taken.py": b"mine\n"})
+    (tried / "notes").mkdir()
+    os.rename(tried / "b.py", tried / "notes/b.py")
+    os.rename(tried / "sub/c.py", tried / "taken.py")
+    if is_edited:
+        plant(tried, {"notes/b.py": text(l2=b"theirs"), "taken.py": text(l8=b"theirs")})
+    before = picture(root)
+    plan, done = workspace.take(tried, dry_run=True), workspace.take(tried)
+    assert plan.kept == done.kept and {"b.py", "sub/c.py", "taken.py"} <= reasons(done).keys() and done.incomplete
+    assert picture(root) == before, "nothing else changed there"
+
+
 def test_conflicts_stay_as_they_are_and_say_who_did_what(workspace, root, tried):
     plant(tried, {"a.py": text(l3=b"theirs"), "b.py": text(l1=b"theirs"), "data.bin": b"\0two", "sub/c.py": text(l1=b"x"), "new": b"theirs\n"})
     (tried / "gone.py").unlink()
