@@ -1,7 +1,8 @@
 """A restore to a checkpoint of another machine that keeps what was done here: a merge of both since the last state that both had.
 
 The danger prevented here: the other machine's state without a common one says nothing about what was edited here. So
-without a common state there is no merge. A path that only this machine changed is not touched.
+without a common state there is no merge. A path that only this machine changed is not touched. Nor is one that the other
+machine no longer captures: it may still have it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from .checkpoint_names import is_listed
 from .context import Context
 from .keep_edits import KeptEdits
 from .preflight import SKIP_DAMAGED
-from .restorable import name_checkpoint_in_errors
+from .restorable import DomainComparer, has_safety, name_checkpoint_in_errors
 from .restore import EditKeeper
 from .revert import PathMerger, RevertStep, WhatTurnsDid, lines_in_words
 
@@ -65,7 +66,9 @@ class MachineMerge(KeptEdits):
         with name_checkpoint_in_errors(context.store):
             changes = list(diffs.diff(context.store.load_tree, base.tree, target.tree))
         covered = paths.PathScope(with_other_spellings(context.tree, scope, (change.path for change in changes))).covers
-        changes = [change for change in changes if covered(change.path)]
+        told = DomainComparer(context.store.read).judge(changes, base.domain, target.domain, strict=has_safety(base, target))
+        no_longer_captured = frozenset(change.path for change in told.unclear if change.new is None)
+        changes = [change for change in changes if covered(change.path) and change.path not in no_longer_captured]
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
         self.turns, self._done, self._left = (), WhatTurnsDid(steps, (), {}), {}

@@ -306,13 +306,16 @@ def test_a_common_state_is_found_by_equal_files(here, root, machines):
     assert (root / "f").read_bytes() == text(l2=b"laptop\n", l9=b"sandbox\n")
 
 
-def test_what_the_machine_stopped_capturing_is_not_deleted_by_a_merge(here, root, machines):
+@pytest.mark.parametrize("is_ignored_here", [False, True], ids=["captured here", "ignored here, too"])
+def test_what_the_machine_stopped_capturing_is_not_deleted_by_a_merge(here, root, machines, is_ignored_here):
     sandbox = machines()
     plant(sandbox.root, {"f": b"f", "data": b"d"})
     sandbox.workspace.save()
     took_over(here, sandbox)
     plant(sandbox.root, {".gitignore": b"data\n"})
     sandbox.workspace.save()
+    if is_ignored_here:
+        plant(root, {".gitignore": b"data\n"})
     here.restore(sandbox.pull_into(here)[-1], keep_edits=True)
     assert (root / "data").read_bytes() == b"d" and (root / ".gitignore").exists()
 
