@@ -371,6 +371,8 @@ class Applier:
         self._count_step_and_report()
         with self.displaced.open_and_hash(action.source) as (fd, name, found):
             if found is None or action.after is None:
+                if not same_for_restore(self.displaced.hash_entry(action.path), action.after):  # else it has its new spelling already
+                    self.displaced.record_kept(action)
                 return
             present = found.entry
             if not (same_for_restore(present, action.before) or same_for_restore(present, action.after)):

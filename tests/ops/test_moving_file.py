@@ -101,3 +101,21 @@ def test_a_file_that_goes_on_changing_is_left_alone_or_merged_and_the_store_is_s
         changes += moving.written
         assert run("verify").code == 0
     print(f"{command}: {changes} changes of the file beside {2 * rounds} commands; {named} of them left it alone and named it")
+
+
+def test_a_file_that_went_before_its_mode_was_changed_is_named(workspace, root):
+    """It was in the answer as done."""
+    plant(root, {"gone": b"g\n", "stays": b"s\n"})
+    point = workspace.save().checkpoint
+    for name in ("gone", "stays"):
+        (root / name).chmod(0o700)
+
+    def confirm(_plan):
+        (root / "gone").unlink()
+        return True
+
+    done = workspace.restore(point, confirm=confirm)
+    assert [action.path for action in done.actions] == [b"stays"] and done.incomplete
+    assert {item.path: item.reason for item in done.kept} == {b"gone": "changed while the restore ran"}
+    workspace.undo()
+    assert not (root / "gone").exists() and (root / "stays").stat().st_mode & 0o777 == 0o700
