@@ -196,7 +196,8 @@ class Applier:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ELOOP, errno.EBUSY):
                 raise
-            self.displaced.record_kept(action, NOT_EMPTY)
+            if self.displaced.path_after_moves_aside(action.path) == action.path:  # else it is gone, with a directory that is named
+                self.displaced.record_kept(action, NOT_EMPTY)
             if action.before is not None and forbids_owner_to_change_contents(action):
                 with self.displaced.open_parent(action.path) as (fd, name):
                     _chmod_directory(name, fd, action.before.mode & PERMISSIONS)

@@ -11,6 +11,7 @@ import pytest
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.command_in_process import InProcess
+from support.picture import picture
 from support.trees import plant
 
 LINES = [b"line %d\n" % number for number in range(40)]
@@ -119,3 +120,23 @@ def test_a_file_that_went_before_its_mode_was_changed_is_named(workspace, root):
     assert {item.path: item.reason for item in done.kept} == {b"gone": "changed while the restore ran"}
     workspace.undo()
     assert not (root / "gone").exists() and (root / "stays").stat().st_mode & 0o777 == 0o700
+
+
+def test_undo_brings_back_a_directory_that_got_a_file_before_another_file_took_its_place(workspace, root):
+    """What was in `d/sub` stayed away: the plan that undo reverses had left out `d/sub`, as "not empty", though it was gone from there."""
+    plant(root, {"d": b"a file\n"})
+    point = workspace.save().checkpoint
+    (root / "d").unlink()
+    plant(root, {"d/sub/a": b"a\n", "d/sub/deep/b": b"b\n"})
+    before = picture(root)
+
+    def confirm(_plan):
+        plant(root, {"d/sub/deep/late": b"late\n"})
+        return True
+
+    done = workspace.restore(point, confirm=confirm)
+    assert (root / "d").read_bytes() == b"a file\n"
+    assert (root / "d.casrewind-kept/sub/deep/late").read_bytes() == b"late\n"
+    assert [item.path for item in done.kept] == [b"d.casrewind-kept"] and done.incomplete
+    assert not workspace.undo().kept
+    assert {path: entry for path, entry in picture(root).items() if b"casrewind-kept" not in path} == before
