@@ -13,18 +13,22 @@ from .command import Command, Result
 
 
 class InProcess(Command):
-    """`run("save", "--json")` in `root`: `casrewind.cli.main.main`, with the test's environment and streams."""
+    """`run("save", "--json")` in `root`: `casrewind.cli.main.main`, with the test's environment and streams. `typed`: what a pipe
+    holds in place of a terminal."""
 
     def __call__(self, *arguments, code=None, cwd=None, **variables):
         if not {"prefix", "stdin", "LD_PRELOAD"}.isdisjoint(variables):  # what belongs to a process of its own
             return super().__call__(*arguments, code=code, **variables)
         variables.pop("timeout", None)
+        typed = variables.pop("typed", None)
         from casrewind.cli.main import main
 
         out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
         err.reconfigure(errors="backslashreplace")  # as the interpreter's: it never raises
         given = [os.fsdecode(item) for item in arguments]
         with _surroundings({**self.environment, **variables}, out, err):
+            if typed is not None:
+                sys.stdin = io.StringIO(typed)
             try:
                 found = main(["-C", self.root, *given])
             except SystemExit as end:
