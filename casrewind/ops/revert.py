@@ -193,8 +193,11 @@ def left_alone(done: WhatTurnsDid, now: CapturedState) -> Iterator[Kept]:
             yield item
 
 
-def keep_moved_files(plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents) -> Plan:
-    """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py)."""
+def keep_moved_files(
+    plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents, *, only_removed: bool = False
+) -> Plan:
+    """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py). `only_removed`: what
+    is written over may go."""
     steps, finder = {**done.steps, **done.left}, manifest.Finder(now.load, now.tree)
     left = {path: finder.find(path) for path in (*done.left, *(item.path for item in plan.kept if item.path in done.steps))}
     if not left:
@@ -203,7 +206,8 @@ def keep_moved_files(plan: Plan, done: WhatTurnsDid, now: CapturedState, content
     def changes(path: bytes) -> list[Change]:
         return [step.change for step in steps.get(path, ())]
 
-    return plans.keep_paths(plan, find_moved_files(contents, changes, left, plan.actions))
+    going = (each for each in plan.actions if each.after is None) if only_removed else plan.actions
+    return plans.keep_paths(plan, find_moved_files(contents, changes, left, going))
 
 
 def reversed_action(path: bytes, steps: Sequence[RevertStep]) -> Action:

@@ -140,7 +140,7 @@ def take(
             context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
         )
         plan, read = Plan(report.actions, tuple(sorted((*report.kept, *merger.kept)))), merger.files.contents.read_planned
-        plan = keep_moved_files(plan, merger.what_directory_did(), now, merger.files.contents)
+        plan = keep_moved_files(plan, merger.what_directory_did(), now, merger.files.contents, only_removed=True)
         merged = tuple(item._replace(is_taken_over=True) for item in merger.files.merged_by(plans.sort_and_pack(plan.actions)))
         where = made.context.root.path
         return report._replace(actions=plan.actions, kept=plan.kept, merged=merged, taken_from=where, read=read), now
