@@ -3,7 +3,7 @@
 1. What was shown and still holds is what happens; the rest is named.
 2. An undo gives back what was there, byte for byte, with its times; a redo brings the result again.
 3. A line that none of the given edits made, or removed, is still there. (Of the verbs that keep; not of an exact restore.)
-4. A path that a side did not capture is not touched.
+4. A path that a side did not capture is not touched. Nor is one that was not asked for, but for directories above those that were.
 5. Where lines are merged, they become what `git merge-file` makes of them, and stay where it finds a conflict.
 
 The laws speak of `casrewind.workspace`, and for chosen hunks of the command. They know nothing of how a plan is made.
@@ -183,7 +183,12 @@ class Laws:
     def carry_out(self, name, call, *, keep=None, leaves_out, judge=None, refusals=(errors.ContentInTheWay,)):
         """Plan, carry out and take back. `call(**options)`: the verb. `keep`: lines that have to be there. `leaves_out(path)`: whether
         a side did not capture it. `judge(report, before, after)`: what has to become of each path. `refusals`: errors that may come
-        in place of a plan; an ignored file in a directory that would become a file is in the way."""
+        in place of a plan; an ignored file in a directory that would become a file is in the way. Some calls ask for a few paths
+        only: then where a line or a file went is no question, but nothing else may change."""
+        scope = self.some_scope()
+        if scope:
+            whole, keep, judge, name = call, None, None, f"{name} PATH"
+            call, refusals = lambda **how: whole(scope=scope, **how), (*refusals, errors.PathNotFound, errors.UsageError)
         told = f"{name} after {self.history.steps} steps"
         before, state, history = picture(self.root, mtimes=True), self.history.now(), self.history
         try:
@@ -205,6 +210,7 @@ class Laws:
             assert outline(plan) == outline(done), (told, "the plan is what happens", unlike(plan, done))
             self.check_what_happened(told, state, after, done)
             self.check_uncaptured(told, leaves_out, state, after)
+            self.check_not_asked_for(told, scope, done)
             if keep is not None:
                 self.check_kept_lines(told, keep, state, after, done)
             if judge is not None:
@@ -214,7 +220,7 @@ class Laws:
             self.remove_beside(before)
             return done
         self.note_operation(state)
-        if name in ("restore", "--keep-edits", "machine"):
+        if name.removesuffix(" PATH") in ("restore", "--keep-edits", "machine"):
             history.go_back_to(next((at for at, point in history.points if point.id == done.target), -1))
         self.take_back(told, before, writer)
         self.remove_beside(before)
@@ -226,6 +232,17 @@ class Laws:
             if thing[0] != "dir" and leaves_out(path):
                 assert after.get(path) == thing, (told, path, "a side did not capture it")
                 self.counts["paths that a side did not capture"] += 1
+
+    def some_scope(self):
+        """A few paths that a person asks for. Mostly none: then it is everything."""
+        paths = [os.fsencode(path) for path in self.history.now()]
+        return self.random.sample(paths, self.random.randint(1, 3)) if self.random.random() < 0.15 else []
+
+    def check_not_asked_for(self, told, scope, done):
+        for action in done.actions if scope else ():
+            is_above = any(path.startswith(action.path + b"/") for path in scope)
+            is_asked_for = any(action.path == path or action.path.startswith(path + b"/") for path in scope)
+            assert is_asked_for or (is_above and action.before is None), (told, scope, action)
 
     def check_kept_lines(self, told, keep, state, after, done):
         """The third law."""
@@ -347,20 +364,20 @@ class Laws:
                     continue
                 assert after.get(path) == target.get(path), ("restore", path, self.history.steps, before.get(path), target.get(path), done.kept)
 
-        call = self.confirming(lambda **how: self.workspace.restore(point, **how), lambda: self.workspace.plan_restore(point))
-        self.carry_out("restore", call, leaves_out=leaving_out(target), judge=judge)
+        self.carry_out("restore", self.restoring(point), leaves_out=leaving_out(target), judge=judge)
 
-    def confirming(self, carry_out, plan):
-        return lambda dry_run=False, **how: plan() if dry_run else carry_out(**how)
+    def restoring(self, point, **how):
+        """A restore to a checkpoint, or its plan."""
+        def call(*, dry_run=False, **more):
+            return (self.workspace.plan_restore if dry_run else self.workspace.restore)(point, **how, **more)
+
+        return call
 
     def keep_edits(self):
         at, point = self.random.choice(self.history.points)
         given = [turn for turn in reversed(self.history.turns) if turn.first >= at]
-        call = self.confirming(
-            lambda **how: self.workspace.restore(point, keep_edits=True, **how), lambda: self.workspace.plan_restore(point, keep_edits=True)
-        )
         self.carry_out(
-            "--keep-edits", call, keep=self.history.lines_to_keep(given), leaves_out=self.unseen_by(given),
+            "--keep-edits", self.restoring(point, keep_edits=True), keep=self.history.lines_to_keep(given), leaves_out=self.unseen_by(given),
             judge=self.judging(given, "--keep-edits"),
             refusals=(errors.ContentInTheWay,) if given else (errors.ContentInTheWay, errors.UsageError),
         )  # fmt: skip
@@ -477,10 +494,7 @@ class Laws:
         def judge(done, before, after):
             self.judge_merges("machine", done, before, after, *one_step(base, theirs), [base, theirs])
 
-        point = pulled[-1]
-        call = self.confirming(
-            lambda **how: self.workspace.restore(point, keep_edits=True, **how), lambda: self.workspace.plan_restore(point, keep_edits=True)
-        )
+        call = self.restoring(pulled[-1], keep_edits=True)
         self.carry_out("machine", call, keep=keep, leaves_out=leaving_out(base, theirs), judge=judge)
 
     # -- what a merge becomes
