@@ -81,7 +81,7 @@ def is_as_planned(entry, thing):
         return entry is None and thing is None
     if entry.kind == "file":
         return thing[:2] == ("file", entry.mode & 0o777) and digest.of(thing[2]) == entry.digest
-    return thing == (entry.kind, entry.mode & 0o777)
+    return thing == (("link", entry.target) if entry.kind == "link" else (entry.kind, entry.mode & 0o777))
 
 
 def has_both_changes(base, ours, theirs, result):
@@ -147,7 +147,10 @@ class Writer:
             place = root / path
             if any(other == path or other.startswith(path + "/") or path.startswith(other + "/") for other in self.touched):
                 continue
-            if place.is_file():
+            if place.is_symlink():
+                place.unlink()
+                self.note(path)
+            elif place.is_file():
                 kind = some.random()
                 if kind < 0.7:
                     place.write_bytes(place.read_bytes() + b"written beside the question\n")

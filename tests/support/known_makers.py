@@ -3,7 +3,7 @@
 Half of the files begin with the lines of real files, those of Python's library. The makers are turns of two
 sessions, which may run at once, and a person between turns, while a turn runs and behind Esc. The client may be killed then, and
 its session begun anew. Texts are edited in place, made, renamed, removed and made executable; a file becomes a directory, and a
-directory a file; the ignore rules change, and ignored files do.
+directory a file; links are made, changed and removed; the ignore rules change, and ignored files do.
 
 Each edit writes a line of its own that no other has, with real lines beside it; a third of all edits are near the edit before them.
 So `makers` knows whose a line is, wherever it stands. All else is looked up in `states`: what was there at each checkpoint.
@@ -22,7 +22,7 @@ from casrewind.store.agent_sessions import AgentSession
 
 from .agent_turns import AgentTurns
 from .picture import picture
-from .trees import plant
+from .trees import Link, plant
 
 PERSON, START, BACKGROUND = "a person", "the start", "a command that outlived its client"
 RULES = (b"*.log\nout/\n", b"*.log\nout/\n*.tmp\n", b"*.log\nout/\nnotes/\n", b"# nothing of logs\nout/\n")
@@ -289,7 +289,7 @@ class History:
         path = some.choice(hot if some.random() < 0.7 else files)
         kinds = {
             self.edit_lines: 60, self.make_file: 5, self.remove: 4, self.rename: 5, self.change_mode: 3, self.replace_kind: 3,
-            self.write_ignored: 3, self.change_rules: 1,
+            self.write_ignored: 3, self.change_rules: 1, self.edit_link: 3,
         }  # fmt: skip
         return some.choices(list(kinds), list(kinds.values()))[0](maker, path)
 
@@ -364,6 +364,15 @@ class History:
             plant(self.root, {f"{path}/{name}.py": b"".join(self.new_lines(maker)) for name in some.sample("abc", some.randint(1, 2))})
         else:
             write(place, b"".join(line for _ in range(some.randint(1, 5)) for line in self.new_lines(maker)))
+
+    def edit_link(self, _maker, _path=None):
+        """Make a symbolic link, or remove one, or change its target."""
+        some, links = self.random, [path for path, entry in self.now().items() if entry[0] == "link"]
+        path = some.choice(links) if links and some.random() < 0.5 else f"{some.choice(PLACES)}l{some.randrange(5)}.py"
+        if path in links:
+            (self.root / path).unlink()
+        if (path not in links or some.random() < 0.6) and self.has_room_for(path):
+            plant(self.root, {path: Link(some.choice(["nowhere", "src", "../f0.py"]))})
 
     def write_ignored(self, maker, _path=None):
         path = self.random.choice(["out/made.bin", "own.log", "src/x.log", "out/deep/y"])
