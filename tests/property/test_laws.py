@@ -123,8 +123,13 @@ def captured(state):
 
 def leaving_out(*sides):
     """Whether the rules of one of these states leave a path out."""
-    rules = {rules_of(side) for side in sides}
-    return lambda path: any(is_ignored(path, each) for each in rules)
+    every = [(rules_of(side), {path for path, thing in side.items() if thing[0] != "dir"}) for side in sides]
+
+    def is_left_out(path):
+        above = [path[:at] for at, letter in enumerate(path) if letter == "/"]  # below a file there is nothing, whatever the rules say
+        return any(is_ignored(path, rules) and files.isdisjoint(above) for rules, files in every)
+
+    return is_left_out
 
 
 def one_step(base, theirs):
