@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import gc
 import itertools
 import os
 import re
@@ -86,6 +87,11 @@ def pytest_collection_modifyitems(config, items):
         items[:] = _waiting_beside_working(items)
 
 
+def pytest_make_parametrize_id(val):
+    """A name is in each report, three times in the memory of each worker, and in the environment: two megabytes of it were."""
+    return f"{ascii(val[:60])} and more" if isinstance(val, (bytes, str)) and len(val) > 300 else None
+
+
 HEAVY = ("tests/faults/", "tests/property/", "tests/real/", "tests/scale/")
 
 
@@ -116,6 +122,8 @@ def _waiting_beside_working(items):
 
 def pytest_collection_finish(session):
     """Tests of one recorded session must all be run by one worker: pytest 9.2 with xdist 3.8 spreads them silently."""
+    gc.collect()
+    gc.freeze()  # ten thousand tests: the garbage collector of each forked process would copy them all
     if getattr(session.config.option, "loadgroup", False):
         spread = [item.nodeid for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
         if spread:

@@ -232,18 +232,20 @@ def test_of_another_huge_text_nothing_is_taken():
     assert event.partial and event.cwd == "/a" and event.transcript == ""
 
 
-RUBBISH = {
-    "text": b"x" * 9_000_000, "blanks": b" " * 9_000_000, "objects": b"{" * 9_000_000, "arrays": b"[" * 9_000_000,
-    "nested": b'{"a":' * 2_000_000, "quotes": b'"' * 9_000_000, "members": b'{"x": 1,' * 2_000_000,
-    "event behind": b'{"":0,' + b'"":0,' * 2_000_000 + b'"hook_event_name":"Stop"}', "long text": b'{"a":"' + b"x" * 9_000_000,
-    "long array": b'{"a":[' + b"1," * 5_000_000, "strange keys": b'{["a"]:1,' * 1_000_000,
+RUBBISH = {  # (beginning, what is repeated, how often, end): whole, they would be a hundred megabytes of every worker
+    "text": (b"", b"x", 9_000_000, b""), "blanks": (b"", b" ", 9_000_000, b""), "objects": (b"", b"{", 9_000_000, b""),
+    "arrays": (b"", b"[", 9_000_000, b""), "nested": (b"", b'{"a":', 2_000_000, b""), "quotes": (b"", b'"', 9_000_000, b""),
+    "members": (b"", b'{"x": 1,', 2_000_000, b""), "event behind": (b'{"":0,', b'"":0,', 2_000_000, b'"hook_event_name":"Stop"}'),
+    "long text": (b'{"a":"', b"x", 9_000_000, b""), "long array": (b'{"a":[', b"1,", 5_000_000, b""),
+    "strange keys": (b"", b'{["a"]:1,', 1_000_000, b""),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", RUBBISH)
 def test_huge_rubbish_is_refused(kind):
+    beginning, repeated, times, end = RUBBISH[kind]
     with pytest.raises(errors.MalformedEvent):
-        events.read_event(CLAUDE, RUBBISH[kind], {})
+        events.read_event(CLAUDE, beginning + repeated * times + end, {})
 
 
 def test_a_payload_is_read_to_its_end_and_kept_as_far_as_it_is_looked_at():

@@ -19,7 +19,6 @@ from support.stores import LockHolder
 from support.trees import plant
 from support.unchanged import store_picture, unchanged
 
-NOISE = random.Random(8).randbytes(2_500_000)
 CHECKPOINT, PIN, RESTORE, UNDO = 1, 2, 6, 7  # records of the ledger
 CHUNK, PLAN = 2, 7  # records of packs
 
@@ -562,8 +561,9 @@ def chunk_list_of(store, identity):
 
 @pytest.mark.parametrize("what", ["chunk", "node"])
 def test_a_damaged_part_of_a_large_file_costs_that_file(run, points, home, root, tmp_path, what):
-    first = points.save({"large": NOISE, "small": b"small" * 40})
-    second = points.save({"large": NOISE[:900_000] + b"insert" + NOISE[900_000:], "small": b"other" * 40})
+    noise = random.Random(8).randbytes(2_500_000)
+    first = points.save({"large": noise, "small": b"small" * 40})
+    second = points.save({"large": noise[:900_000] + b"insert" + noise[900_000:], "small": b"other" * 40})
     store = store_of(home)
     if what == "chunk":  # noise stands in the pack as it is
         parts = {d: packfile.body(places[0]) for d, places in packfile.records(store).items() if d in packfile.kinds(store)[CHUNK]}

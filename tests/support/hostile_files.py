@@ -28,6 +28,11 @@ def text(path, data):
     return lambda root: plant(root, {path: data})
 
 
+def repeated(path, data, times):
+    """As `text`: the file is not in the memory of every worker from the start."""
+    return lambda root: plant(root, {path: data * times})
+
+
 def sparse(path, size, before=b""):
     def make(root):
         plant(root, {path: before})
@@ -80,7 +85,7 @@ PROJECTS = {
 RULES = {
     "sparse rules": Bomb(sparse(".gitignore", 3 * GB, b"*.o\n"), ".gitignore", "8 MiB"),
     "sparse own rules": Bomb(sparse("sub/.casrewindignore", 3 * GB), "sub/.casrewindignore", "8 MiB"),
-    "four million rules": Bomb(text(".gitignore", b"a\n" * (4 << 20)), ".gitignore", "too many ignore rules"),
+    "four million rules": Bomb(repeated(".gitignore", b"a\n", 4 << 20), ".gitignore", "too many ignore rules"),
     "long rule": Bomb(text(".gitignore", b"*a" * 40_000 + b"\nx\n"), ".gitignore", "4 KiB"),
     "rules in force": Bomb(_deep_rules, "d/d/d/.gitignore", "too many ignore rules"),
     "many hostile rules": Bomb(text(".gitignore", b"".join(b"*%d?*a%d*b\n" % (n, n % 7) for n in range(15_000))), ".gitignore", "too many"),

@@ -13,8 +13,7 @@ from support.picture import picture
 from support.store_checks import leftovers, read_everything
 from support.trees import plant
 
-NOISE = random.Random(7).randbytes(5 << 20)
-TREE = {"a.txt": b"one\n", "src/b.txt": b"two\n", "data.bin": NOISE[:500_000]}
+TREE = {"a.txt": b"one\n", "src/b.txt": b"two\n", "data.bin": random.Random(6).randbytes(500_000)}
 
 
 def ext4(mount, tmp_path, name, size, inodes):
@@ -90,7 +89,7 @@ def test_save_on_a_full_disk(casrewind, small, root, home, settings, kilobytes):
     plant(root, TREE)
     first = casrewind.json("save", "-m", "first")["checkpoint"]
     before = contents(store_of(home))
-    plant(root, {"big.bin": NOISE, "small.txt": b"new\n"})
+    plant(root, {"big.bin": random.Random(7).randbytes(5 << 20), "small.txt": b"new\n"})
     filler = fill(data, leave=kilobytes << 10)
     failed = casrewind("save", "-m", "second", code=13)
     assert failed.err.count("\n") == 1 and "space" in failed.err
@@ -147,7 +146,8 @@ def test_save_without_inodes(casrewind, small, root, home, settings):
 def full_root(casrewind, small, tmp_path):
     """A project on a file system of 24 MiB; a checkpoint of it holds 4 MB that are gone since."""
     root = small("project", 24 << 20)
-    plant(root, {**TREE, "a/big.bin": NOISE[:2_000_000], "b/big.bin": NOISE[2_000_000:4_000_000], ".gitignore": b"filler\n"})
+    large = {f"{name}/big.bin": random.Random(name).randbytes(2_000_000) for name in "ab"}
+    plant(root, {**TREE, **large, ".gitignore": b"filler\n"})
     target = casrewind.json("save", "-m", "then")["checkpoint"]
     then = picture(root)
     shutil.rmtree(root / "a")
@@ -233,7 +233,7 @@ def test_a_store_without_space_takes_a_restore_back_and_says_what_it_cannot_keep
     with Workspace(str(root), settings, create=False, progress=progress) as workspace, pytest.raises((InterruptedError, errors.WorkspaceError)):
         workspace.restore(workspace.checkpoint(target))
     assert picture(root) != before
-    plant(root, {"later.bin": NOISE[:300_000]})  # the checkpoint would hold it
+    plant(root, {"later.bin": random.Random(8).randbytes(300_000)})  # the checkpoint would hold it
     assert casrewind.json("status")["journal"] is not None  # and the index is up to date
     filler = fill(data)
     done = casrewind("restore", "--abort", code=0)
