@@ -8,10 +8,10 @@ The first source with a matching rule decides, in the order of `SOURCES`; of fil
 directory. Within a file the last matching rule decides. An ignored directory is never entered, so no rule can re-include
 a path below it.
 
-The library pathspec does the matching: each rule becomes a regular expression with git's meaning. With google-re2, all
-rules of a file match at once in linear time. Without it, pathspec tries rule by rule, with expressions that do not
-backtrack: same verdicts, slower. Many plain rules (`name`, `a/path`, `*.ext`) are one pattern that looks names up in
-sets. Importing pathspec costs more than an unchanged save, so only compiling the first rule file imports it.
+Each rule becomes a regular expression with git's meaning, which does not backtrack. A few paths are tried rule by rule.
+Rules that are asked about many paths are held by the library pathspec: with google-re2, all of them match at once in
+linear time. Without it, pathspec tries them rule by rule, too: same verdicts, slower. Many plain rules (`name`, `a/path`,
+`*.ext`) are looked up in sets. Importing pathspec costs more than a save, so only the first rules that are asked often do it.
 
 Strangers write rule files. So each has a weight, which is what it costs to compile, and a project has a limit for it.
 
@@ -178,8 +178,8 @@ class _CompiledFile:
         if self._chunks is None:
             self._chunks = self._compiled()
         for chunk in self._chunks:
-            for spec in chunk.specs(is_dir=is_dir):
-                found = spec.check_file(path, ()).include
+            for group in chunk.groups(is_dir=is_dir):
+                found = group.verdict(path)
                 if found is not None:
                     return found
         return None

@@ -347,12 +347,17 @@ def one_by_one(data, path, is_dir, fold):
     return verdict
 
 
-@pytest.mark.parametrize("with_re2", [True, False])
-@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(rule_data, st.booleans())
-def test_all_rules_at_once_equal_one_rule_at_a_time(monkeypatch, with_re2, data, fold):
-    if not with_re2:
+@pytest.fixture(params=["asked seldom", "asked often", "asked often without google-re2", "asked more and more often"])
+def asked(request, monkeypatch):
+    """How often rules are asked, which decides whether pathspec holds them."""
+    monkeypatch.setattr(ignore, "_OFTEN", 100 if "more and more" in request.param else 0 if "often" in request.param else 1 << 62)
+    if "without" in request.param:
         monkeypatch.setattr(ignore, "re2_error", lambda: None)
+
+
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=rule_data, fold=st.booleans())
+def test_all_rules_at_once_equal_one_rule_at_a_time(asked, data, fold):
     rules = Rules.top(ignore_case=fold).extend([git(data)])
     for directory in (b"", b"a", b"a/b"):
         inside = rules.at(directory)
@@ -362,10 +367,7 @@ def test_all_rules_at_once_equal_one_rule_at_a_time(monkeypatch, with_re2, data,
                 assert inside.ignored(name, is_dir) is (one_by_one(data, path, is_dir, fold) is True), path
 
 
-@pytest.mark.parametrize("with_re2", [True, False])
-def test_many_rules_are_told_apart(monkeypatch, with_re2):
-    if not with_re2:
-        monkeypatch.setattr(ignore, "re2_error", lambda: None)
+def test_many_rules_are_told_apart(asked):
     rules = b"\n".join(b"%sname%d" % (b"!" if n % 3 == 0 else b"", n % 700) for n in range(2000))
     said = Rules.top().extend([git(b"*\n" + rules)])
     for number in (0, 1, 2, 299, 300, 301, 698, 699):

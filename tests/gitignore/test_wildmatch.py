@@ -345,19 +345,23 @@ def test_hostile_patterns_end(build, fold, monkeypatch):
         assert parse_pattern(pattern, fold=fold).steps <= 4 * len(pattern)
         line = RuleLine.parse(pattern)
         answers = set()
-        for error in (rules.re2_error(), None):
+        for error, often in ((rules.re2_error(), 0), (None, 0), (None, 1)):
             monkeypatch.setattr(rules, "re2_error", lambda error=error: error)
-            spent, answer = seconds(lambda: compile_rules([line], ignore_case=fold)[0].check_file(text.decode("latin-1"), ()).include)
+            monkeypatch.setattr(rules, "_OFTEN", often)
+            spent, answer = seconds(lambda: compile_rules([line], ignore_case=fold)[0].verdict(text.decode("latin-1")))
             assert spent < 60
             answers.add(answer)
         assert len(answers) == 1
 
 
-def test_hostile_patterns_together():
+@pytest.mark.parametrize("often", [0, 1 << 62])
+def test_hostile_patterns_together(monkeypatch, often):
+    monkeypatch.setattr(rules, "_OFTEN", often)
     built = [build(200) for build in HOSTILE.values()]
-    specs = compile_rules([RuleLine.parse(pattern) for pattern, _ in built], ignore_case=False)
+    lines = [RuleLine.parse(b"!" * (number % 2) + pattern) for number, (pattern, _) in enumerate(built)]
+    together, *each = (compile_rules(some, ignore_case=False)[0] for some in (lines, *([line] for line in lines)))
     for number, (_, text) in enumerate(built):
-        spent, found = seconds(lambda: specs[0].check_file(text.decode("latin-1"), ()).index)
-        alone = [compile_rules([RuleLine.parse(pattern)], ignore_case=False)[0].check_file(text.decode("latin-1"), ()).include for pattern, _ in built]
-        assert found == max((n for n, include in enumerate(alone) if include is not None), default=None), number
+        spent, found = seconds(lambda: together.verdict(text.decode("latin-1")))
+        alone = [group.verdict(text.decode("latin-1")) for group in each]
+        assert found is next((verdict for verdict in reversed(alone) if verdict is not None), None), number
         assert spent < 60
