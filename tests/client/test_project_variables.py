@@ -10,6 +10,7 @@ from support.claude_client import ClaudeClient, wait
 from support.claude_model import bash
 from support.gemini_client import GeminiClient
 from support.held_proxy import HeldProxy
+from support.sample_start import by_turns
 from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-project-variables")
@@ -36,7 +37,7 @@ def gemini(directory):
     return client, set_variables, client.say
 
 
-@pytest.mark.parametrize("make", [claude, gemini])
+@pytest.mark.parametrize("make", by_turns([claude, gemini], 1))
 def test_the_server_of_whoever_wrote_the_settings_gets_no_request(make, s3, tmp_path_factory):
     directory = tmp_path_factory.mktemp("c")
     client, set_variables, say = make(directory)

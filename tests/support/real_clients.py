@@ -26,10 +26,10 @@ CLAUDE, DROID, PI, CODEX = _version("claude"), _version("droid"), _version("pi")
 GEMINI, COPILOT, OPENCODE = _version("gemini"), _version("copilot"), _version("opencode")
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
-BESIDE_CLAUDE = ("codex", "opencode", "gemini", "copilot", "pi", "droid")
-"""A push starts three of them that follow each other, others after a change of the product. One of three, at least, has a plugin
-(OpenCode, Pi); one, at least, calls command hooks, as Claude Code does."""
-ASKED = some(BESIDE_CLAUDE, 3)
+PAIRS = (("opencode", "codex"), ("pi", "gemini"), ("opencode", "copilot"), ("pi", "droid"))
+"""The clients beside Claude Code. A push starts one pair, others after a change of the product: one with a plugin, and one that
+calls command hooks, as Claude Code does."""
+ASKED = [client for pair in some(PAIRS, 1) for client in pair]
 ALIKE = [client for client in ASKED if client != "droid"]
 """Clients whose tests ask the same once more, beyond the three turns."""
 
@@ -45,7 +45,7 @@ def at_times(module):
 
 
 def in_turn(client, *, further=False):
-    """The marks of what one of the clients is asked. Claude Code is always asked, and the others by turns: three of them for the three
+    """The marks of what one of the clients is asked. Claude Code is always asked, and the others by turns: two of them for the three
     turns, one for what is `further`. `--run-long` asks all."""
     asked = [ALIKE[start_below(len(ALIKE))]] if further else ASKED
     return [] if client in ("claude", *asked) else [pytest.mark.long]
