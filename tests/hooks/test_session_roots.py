@@ -12,6 +12,7 @@ from support import forked_command
 from support.command_in_process import InProcess
 from support.folding_filesystem import mounted
 from support.git_repository import add_worktree, git, make_repository
+from support.sample_start import crossed
 from support.trees import plant
 
 DATA = Path(__file__).parent.parent / "agents" / "data"
@@ -103,8 +104,7 @@ def folding(tmp_path_factory):
         yield point
 
 
-@pytest.mark.parametrize("agent", RECORDED)
-@pytest.mark.parametrize("names", [False, True], ids=["cwd", "variable"])
+@pytest.mark.parametrize(("agent", "names"), crossed(RECORDED, [False, True]))
 def test_hooks_that_report_either_spelling_of_a_path_are_of_one_project(folding, home, agent, names):
     """The turn begins in one spelling and ends in the other, and the next one the other way round."""
     above = folding / f"{agent}-{names}"

@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from casrewind.remote import remote_config
 from support.claude_client import wait
 from support.command_in_process import InProcess
+from support.sample_start import crossed
 from support.terminal import Session
 from support.terminal_in_process import on_terminal
 from support.trees import plant
@@ -134,9 +136,7 @@ def built(tmp_path_factory):
     return stage
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("source", ["file", "command"])
+@pytest.mark.parametrize(("source", "key", "way"), crossed(list(product(["file", "command"], KEYS)), WAYS))
 def test_a_command_with_the_key_that_its_store_has(built, source, key, way):
     """The key in the store, or what the command prints, is right or not."""
     stage = built(source)
@@ -185,8 +185,7 @@ def assert_whole(stage):
     assert copy["problems"] == [] and (stage.place / "copy" / "f").read_bytes() in (b"2", b"news of two")
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(("key", "way"), crossed(KEYS, WAYS))
 def test_a_variable_changes_nothing_that_a_store_with_a_remote_does(built, key, way):
     """The store has its key; the shell has something in the variable."""
     stage = built("file")
@@ -226,8 +225,7 @@ def test_a_key_that_is_given_for_a_remote_that_is_there(built, source, key, way)
     assert bool(list(Path(new.home).rglob("remotes/*/head"))) == (key == "right")
 
 
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("source", ["variable", "file"])
+@pytest.mark.parametrize(("key", "source"), crossed(KEYS, ["variable", "file"]))
 def test_a_key_that_is_given_for_a_stream(built, source, key):
     """import and export. An export takes no key from a variable."""
     stage = built("file")
@@ -259,8 +257,7 @@ def exported(machine, *words, **variables):
 PASSPHRASES = {"right": "one two three four", "wrong": "five six seven eight", "empty": "", "misspelt": "one two three fuor", "another remote's": "a b c d e f g h i"}
 
 
-@pytest.mark.parametrize("key", PASSPHRASES)
-@pytest.mark.parametrize("words", [["remote", "add"], ["clone"]])
+@pytest.mark.parametrize(("key", "words"), crossed(PASSPHRASES, [["remote", "add"], ["clone"]]))
 def test_a_passphrase_on_a_terminal(built, words, key):
     stage = built("file")
     for machine, phrase in ((stage.two, "right"), (At(stage.place / "stranger"), "another remote's")):
@@ -283,8 +280,7 @@ def answer(machine, words, *steps, code):
     assert found[0] == code, found
 
 
-@pytest.mark.parametrize("source", ["file", "command"])
-@pytest.mark.parametrize("key", ["wrong", "empty", "misspelt", "another remote's"])
+@pytest.mark.parametrize(("key", "source"), crossed(["wrong", "empty", "misspelt", "another remote's"], ["file", "command"]))
 def test_a_server_that_counts_is_asked_nothing(tmp_path, s3, source, key):
     one, url = At(tmp_path / "one"), s3.bucket()
     one.environment |= s3.variables

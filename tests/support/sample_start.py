@@ -46,6 +46,17 @@ def by_turns(values, number):
     ]
 
 
+def crossed(values, ways):
+    """(value, way) to parametrise with: a push takes each value in one of the ways, in another one after a change of the product;
+    `--run-long` takes each in all."""
+    start = start_below(len(ways))
+    return [
+        pytest.param(*(value if isinstance(value, tuple) else (value,)), way, marks=[] if (number + place - start) % len(ways) == 0 else [pytest.mark.long])
+        for number, value in enumerate(values)
+        for place, way in enumerate(ways)
+    ]
+
+
 if __name__ == "__main__":  # for .ci/run: every Nth test module of some directories
     modules = sorted(str(module) for place in sys.argv[2:] for module in Path(place).rglob("test_*.py"))
     print("\n".join(modules[start_below(int(sys.argv[1])) :: int(sys.argv[1])]))
