@@ -1,8 +1,9 @@
-"""Most tests of the command line call it in this process; `process` is the real command in a process of its own."""
+"""Most tests of the command line call it in this process. `process` is the real command in a process of its own: a fork, with its own
+arguments, environment, descriptors and pid. Tests in which the start of the interpreter matters start it themselves."""
 
 import pytest
 
-from support.command import StartedCommand
+from support.command import Command
 from support.command_in_process import InProcess
 from support.terminal import Session, with_patience
 
@@ -15,8 +16,8 @@ def casrewind(root, home):
 
 @pytest.fixture
 def process(root, home):
-    """The command, in a process of its own that starts the interpreter."""
-    return StartedCommand(root, home)
+    """The command, in a process of its own (support/forked_command.py)."""
+    return Command(root, home)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from casrewind.agents import settings_edit
 from casrewind.agents.client import TIERS
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
-from support import other_users, peak_memory, unprivileged
+from support import forked_command, other_users, peak_memory, unprivileged
 from support.fake_client import DATA, Client
 from support.stores import LockHolder, nth_newest
 from support.trees import plant
@@ -42,11 +42,15 @@ class Hooks(Client):
     """A client with a first checkpoint, and ways to call a hook that no client should have."""
 
     def run(self, payload=b"", *, command=HOOK, code=0, said=(b"", b""), environment=None, **how):
-        """Run the hook; `payload` None leaves standard input to `how`."""
+        """Run the hook; `payload` None leaves standard input to `how`. Only what is special about a start has one of its own."""
+        environment = environment or self.environment()
+        if command == HOOK and not how and payload is not None and forked_command.fits(environment):
+            assert forked_command.run(["hook", "claude"], environment, stdin=payload, cwd="/", timeout=PATIENCE) == (code, *said)
+            return
         if payload is not None:
             how["input"] = payload
         how = {"cwd": "/", "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
-        done = subprocess.run(command, env=environment or self.environment(), timeout=PATIENCE, **how)
+        done = subprocess.run(command, env=environment, timeout=PATIENCE, **how)
         assert (done.returncode, done.stdout, done.stderr) == (code, *said)
 
     def start(self, payload=None, *, command=HOOK, environment=None, **how):
