@@ -52,30 +52,29 @@ def find_open_files(tree: Worktree, paths: Sequence[bytes], may_be: Iterable[byt
 def find_open_databases(tree: Worktree) -> tuple[OpenFile, ...]:
     """The SQLite databases below the root that a program has open for writing, by their names in this process."""
     top = os.fsencode(tree.root).rstrip(b"/") + b"/"
-    seen = [*writers()]
     wanted: dict[_Identity, tuple[bytes, bool]] = {}
-    for writer in seen:
-        if writer.name.startswith(top):
-            path = writer.name.removeprefix(top)
-            if _identity_if_database(tree, path) == writer.identity:
-                wanted[writer.identity] = (path, True)
-    return _open_files(wanted, seen)
+    for writer in writers(top):
+        path = writer.name.removeprefix(top)
+        if _identity_if_database(tree, path) == writer.identity:
+            wanted[writer.identity] = (path, True)
+    return _open_files(wanted, writers()) if wanted else ()  # others may have it open by another name
 
 
-def writers() -> Iterator[Writer]:
-    """Every file that a process has open for writing, as far as this process may see. The newest processes come first."""
+def writers(beginning: bytes = b"/") -> Iterator[Writer]:
+    """Every file that a process has open for writing and whose name begins so, as far as this process may see. The newest
+    processes come first."""
     end = time.monotonic() + _MOST_SECONDS
     try:
         pids = sorted((int(name) for name in os.listdir(_PROCESSES) if name.isdecimal()), reverse=True)
     except OSError:  # no Linux, or /proc is not mounted
         return
     for pid in pids:
-        yield from _writers_of_process(pid)
+        yield from _writers_of_process(pid, beginning)
         if time.monotonic() > end:
             return
 
 
-def _writers_of_process(pid: int) -> Iterator[Writer]:
+def _writers_of_process(pid: int, beginning: bytes) -> Iterator[Writer]:
     place = f"{_PROCESSES}/{pid}/fd"
     try:
         numbers = os.listdir(place)
@@ -84,7 +83,7 @@ def _writers_of_process(pid: int) -> Iterator[Writer]:
     for number in numbers:
         try:
             name = os.readlink(f"{place}/{number}".encode())
-            if name[:1] != b"/" or not _is_for_writing(pid, number):
+            if not name.startswith(beginning) or not _is_for_writing(pid, number):
                 continue
             status = os.stat(f"{place}/{number}")
         except OSError:  # closed since
