@@ -139,8 +139,11 @@ def _import_everything():
     import casrewind
 
     for module in pkgutil.walk_packages(casrewind.__path__, "casrewind."):
-        if not any(name in module.name for name in ("picker", "remote", "__main__", "threaded_comparison")):
+        if not any(name in module.name for name in ("picker", "__main__", "threaded_comparison")):
             importlib.import_module(module.name)
+    for name in ("obstore.store", "cryptography.hazmat.primitives.ciphers.aead"):  # what the extra `remote` has: no thread before its use
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     gc.freeze()  # else the garbage collector of each fork writes to all pages
 
 
