@@ -13,6 +13,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.store import registry
+from support import forked_command
 from support.command import Command
 from support.command_in_process import InProcess
 from support.picture import picture
@@ -41,12 +42,10 @@ class Raw(Command):
     """The command, with its output as bytes."""
 
     def __call__(self, *arguments, code=None, cwd=None, **variables):
-        done = subprocess.run(
-            [sys.executable, "-m", "casrewind", *(["-C", self.root] if cwd is None else []), *arguments],
-            env={**self.environment, **variables}, capture_output=True, cwd=cwd, timeout=240,
-        )
-        assert code is None or done.returncode == code, done
-        return done.stdout if code == 0 else done.stderr.decode()
+        words = [*(["-C", self.root] if cwd is None else []), *arguments]
+        found, out, err = forked_command.call(words, {**self.environment, **variables}, cwd=cwd)
+        assert code is None or found == code, (found, out, err)
+        return out if code == 0 else err.decode()
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ import os
 import random
 import subprocess
 import shlex
-import sys
 
 import pytest
 
+from support import forked_command
 from support.command import Command
 from support.command_in_process import InProcess
 from support.fake_client import Client
@@ -20,10 +20,8 @@ from support.trees import Link, plant
 
 def feed(command, text, *arguments, code=None):
     """A command that reads a text from its standard input."""
-    done = subprocess.run(
-        [sys.executable, "-m", "casrewind", "-C", command.root, *arguments], input=text, env=command.environment,
-        capture_output=True, timeout=120,
-    )  # fmt: skip
+    words = ["-C", command.root, *arguments]
+    done = subprocess.CompletedProcess(words, *forked_command.call(words, command.environment, stdin=text))
     assert b"Traceback" not in done.stderr, done.stderr
     if code is not None:
         assert done.returncode == code, done

@@ -84,10 +84,7 @@ def test_in_place_before_the_first_prompt_is_a_new_session_and_changes_nothing(e
 
 
 def rewrite(casrewind, reference, typed):
-    return subprocess.run(
-        [sys.executable, "-m", "casrewind", "-C", casrewind.root, "rewrite-chat", reference], input=typed,
-        env=casrewind.environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    return casrewind("rewrite-chat", reference, stdin=typed.encode())
 
 
 @pytest.mark.parametrize("typed", ["", "rewrite\n", "y\n", "REWRITE it\n"])
@@ -95,7 +92,7 @@ def test_a_chat_is_rewritten_for_no_other_word(ended, casrewind, typed):
     client, _, _ = ended
     whole, there = client.transcript.read_bytes(), sorted(os.listdir(client.transcript.parent))
     done = rewrite(casrewind, "@2", typed)
-    assert done.returncode == 64 and "nothing was changed" in done.stderr
+    assert done.code == 64 and "nothing was changed" in done.err
     assert client.transcript.read_bytes() == whole and sorted(os.listdir(client.transcript.parent)) == there
 
 
@@ -104,8 +101,8 @@ def test_a_chat_is_rewritten_at_a_checkpoint_when_the_word_is_typed(ended, root,
     whole = client.transcript.read_bytes()
     turn = [point for point in client.points() if point["trigger"] == "turn_end"]
     done = rewrite(casrewind, prompt_point(client, prompts[1])["id"], "REWRITE\n")
-    assert done.returncode == 0 and "rewritten: claude --resume" in done.stdout, done
-    assert f"taken back: {prompts[2].text[:20]}" in done.stderr
+    assert done.code == 0 and "rewritten: claude --resume" in done.out, done
+    assert f"taken back: {prompts[2].text[:20]}" in done.err
     assert texts(client.transcript) == [prompts[0].text]
     assert (root / "f").read_bytes() == b"wrecked", "only the conversation was asked for"
     assert len(turn) == 3

@@ -4,13 +4,12 @@ import contextlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from casrewind import errors
 from casrewind.workspace import Workspace
+from support import forked_command
 from support.fake_client import Client
 from support.trees import plant
 
@@ -161,12 +160,10 @@ def test_with_aggressive_the_whole_turn_counts(client, root):
 
 
 def statusline(casrewind, told=b"", directory=None):
-    done = subprocess.run(
-        [sys.executable, "-m", "casrewind", *(["-C", directory] if directory else []), "statusline"], input=told,
-        env=casrewind.environment, capture_output=True, timeout=60, cwd="/",
-    )  # fmt: skip
-    assert (done.returncode, done.stderr) == (0, b"") and done.stdout.count(b"\n") == 1
-    return done.stdout.decode().rstrip("\n")
+    words = [*(["-C", directory] if directory else []), "statusline"]
+    code, out, err = forked_command.call(words, casrewind.environment, stdin=told, timeout=60, cwd="/")
+    assert (code, err) == (0, b"") and out.count(b"\n") == 1
+    return out.decode().rstrip("\n")
 
 
 def test_the_status_line_is_about_the_project_that_the_client_names(client, root, casrewind, tmp_path):

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from support import transcripts
+from support import forked_command, transcripts
 from support.fake_client import DATA
 from support.trees import plant
 
@@ -28,11 +28,7 @@ class PiHooks:
 
     def send(self, payload, out=b""):
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
-        done = subprocess.run(
-            [sys.executable, "-m", "casrewind", "hook", "pi"], input=data, capture_output=True, cwd="/", timeout=60,
-            env=self.casrewind.environment,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout, done.stderr) == (0, out, b""), payload
+        assert forked_command.call(["hook", "pi"], self.casrewind.environment, stdin=data, cwd="/", timeout=60) == (0, out, b""), payload
 
     def event(self, name, **fields):
         place = {"session_id": SESSION, "transcript_path": self.transcript, "cwd": str(self.root)}

@@ -1,8 +1,6 @@
 """A conversation is written only where its client keeps conversations, whatever a checkpoint or an event names."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -47,10 +45,7 @@ def forged(ended, casrewind, root):
 
 
 def rewrite(casrewind):
-    return subprocess.run(
-        [sys.executable, "-m", "casrewind", "-C", casrewind.root, "rewrite-chat", "last"], input="REWRITE\n",
-        env=casrewind.environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    return casrewind("rewrite-chat", "last", stdin=b"REWRITE\n")
 
 
 def everything(place):
@@ -89,7 +84,7 @@ def test_nothing_is_written_where_no_transcript_can_be(forged, casrewind, root, 
             assert "nothing was written" in refused.err and refused.err.count("\n") == 1, (path, refused)
         if commands is COMMANDS:
             done = rewrite(casrewind)
-            assert done.returncode == 16 and "nothing was written" in done.stderr
+            assert done.code == 16 and "nothing was written" in done.err
         assert everything(victim) == before and everything(projects) == files
     assert (root / "f").read_bytes() == b"wrecked", "no file of the project was touched either"
 
@@ -107,11 +102,7 @@ def test_in_place_what_is_there_has_to_be_that_session(ended, casrewind):
 def test_the_question_names_the_file(ended, casrewind):
     client, _, _ = ended
     point = next(point for point in client.points() if point["trigger"] == "prompt")["id"]
-    done = subprocess.run(
-        [sys.executable, "-m", "casrewind", "-C", casrewind.root, "rewrite-chat", point], input="no\n",
-        env=casrewind.environment, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
-    assert done.returncode == 64 and str(client.transcript) in done.stderr
+    assert str(client.transcript) in casrewind("rewrite-chat", point, stdin=b"no\n", code=64).err
 
 
 @pytest.mark.parametrize("how", ["linked home of the client", "linked sessions", "CLAUDE_CONFIG_DIR", "linked home"])

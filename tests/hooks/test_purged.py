@@ -1,8 +1,6 @@
 """Conversations that held a word which was purged: what of them can still be forked, and that the word is in none of it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
@@ -19,11 +17,9 @@ EVENTS = (
 
 
 def purge(casrewind, word):
-    command = [sys.executable, "-m", "casrewind", "-C", casrewind.root, "purge", "--text", "-", "--yes", "--json"]
-    done = subprocess.run(command, input=word.encode(), env=casrewind.environment, capture_output=True, timeout=60)
-    assert done.returncode == 0, done
+    done = casrewind("purge", "--text", "-", "--yes", "--json", stdin=word.encode(), code=0)
     assert hits(casrewind.home + "/data", word.encode()) == {} and casrewind.json("verify")["ok"]
-    return json.loads(done.stdout)
+    return done.json
 
 
 def forked(casrewind):

@@ -51,8 +51,8 @@ class Client:
     def call(self, payload, *arguments, **variables):
         words = ["hook", *(arguments or ["claude"])]
         environment = {**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}
-        if self.forks and forked_command.fits(environment):
-            return forked_command.run(words, environment, stdin=payload, cwd="/", timeout=60)
+        if self.forks:
+            return forked_command.call(words, environment, stdin=payload, cwd="/", timeout=60)
         done = subprocess.run([sys.executable, "-m", "casrewind", *words], input=payload, capture_output=True, env=environment, cwd="/", timeout=60)
         return done.returncode, done.stdout, done.stderr
 

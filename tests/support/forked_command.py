@@ -37,6 +37,15 @@ def fits(environment):
     return sys.platform.startswith("linux") and read == _STARTS_WITH
 
 
+def call(arguments, environment, *, stdin=b"", cwd=None, timeout=240):
+    """As `run`; where a fork would not do the same, the interpreter is started."""
+    if fits(environment):
+        return run(arguments, environment, stdin=stdin, cwd=cwd, timeout=timeout)
+    given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
+    done = subprocess.run([sys.executable, "-m", "casrewind", *arguments], env=environment, capture_output=True, cwd=cwd, timeout=timeout, **given)
+    return done.returncode, done.stdout, done.stderr
+
+
 def run(arguments, environment, *, stdin=b"", cwd=None, timeout=240):
     """(exit code, output, errors) of `casrewind ARGUMENTS`. `stdin`: bytes, an open file, a descriptor or DEVNULL."""
     asked = {
