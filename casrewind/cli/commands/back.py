@@ -64,20 +64,15 @@ COMMAND = Command(
         choice("what", "code", "--code", "the files only"),
         choice("what", "chat", "--chat", "the conversation only"),
         choice("what", "both", "--both", "files and conversation (default)"),
-        *EDITS,
-        SESSION,
+        *EDITS, SESSION,
         flag("--in-place", "cut the session itself and keep a copy; its client must not run"),
         flag("--copy", "copy the removed prompts to the clipboard"),
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"),
-        DRY_RUN,
-        OPEN_FILES,
-        ASSUME_YES,
-        JSON,
+        DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,
     ),
     defaults={"what": "both"},
     more="The conversation before the prompt becomes a new session; the old session is kept.",
-    saves=True,
-    tells_restore=True,
+    saves=True, tells_restore=True,
 )
 
 _TOOLS = (

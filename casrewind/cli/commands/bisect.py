@@ -50,8 +50,7 @@ COMMAND = Command(
         "files of COMMAND stay for its next run."
     ),
     behind="the command goes",
-    takes_rest=True,
-    saves=True,
+    takes_rest=True, saves=True,
 )
 
 _STOPPING = 5.0

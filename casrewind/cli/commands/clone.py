@@ -21,8 +21,7 @@ COMMAND = Command(
         Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
         Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
         flag("--all", "all checkpoints of that machine"),
-        *CONNECTION,
-        JSON,
+        *CONNECTION, JSON,
     ),
     is_alone=True,
 )

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind exclude data/x.db",),
     options=(
-        RULE_WORDS,
-        SHARED,
-        JSON,
+        RULE_WORDS, SHARED, JSON,
     ),
     more=(
         "Older checkpoints keep what they hold: casrewind purge removes it. Names, with exit code 3, what is still "

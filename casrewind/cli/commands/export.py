@@ -31,8 +31,7 @@ COMMAND = Command(
         "the files of now first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop "
         "import -"
     ),
-    saves=True,
-    stays=True,
+    saves=True, stays=True,
 )
 
 

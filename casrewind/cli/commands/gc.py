@@ -20,12 +20,9 @@ COMMAND = Command(
     options=(
         Option(("--max-age",), "delete checkpoints older than AGE: 30d, 12h, 1d12h or P30D (default: as configured)", "AGE"),
         Option(("--max-count",), "keep the newest N of each worktree (default: as configured)", "N"),
-        Option(
-            ("--max-size",), "delete the oldest until the store has at most SIZE: 5GiB, 300MB (default: as configured)", "SIZE"
-        ),
+        Option(("--max-size",), "delete the oldest until the store has at most SIZE: 5GiB, 300MB (default: as configured)", "SIZE"),
         DRY_RUN._replace(help="show what would be deleted, and why"),
-        AUTO,
-        JSON,
+        AUTO, JSON,
     ),
     more=(
         "Never deletes the newest checkpoint, pinned or labelled ones, those of live sessions, or what undo needs. Runs "

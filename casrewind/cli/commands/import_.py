@@ -25,8 +25,7 @@ COMMAND = Command(
         JSON,
     ),
     more="Changes no file of the project. What came is in casrewind list --remote.",
-    creates=True,
-    stays=True,
+    creates=True, stays=True,
 )
 
 

@@ -36,16 +36,13 @@ SHARED = flag("--shared", "change .casrewindignore in the project instead: every
 COMMAND = Command(
     examples=("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"),
     options=(
-        RULE_WORDS,
-        SHARED,
-        JSON,
+        RULE_WORDS, SHARED, JSON,
     ),
     more=(
         "Adds private rules, kept with the checkpoints, and saves at once. Looks up each path that was meant in the "
         "checkpoint. Names, with exit code 3, what is still not captured, and what else the rules change."
     ),
-    creates=True,
-    saves=True,
+    creates=True, saves=True,
 )
 
 

@@ -8,17 +8,11 @@ COMMAND = Command(
     options=(
         REF,
         Option(("paths",), "limit the files to these", "PATH", nargs="*"),
-        *EDITS,
-        DRY_RUN,
-        SKIP_DAMAGED,
-        OPEN_FILES,
-        ASSUME_YES,
-        JSON,
+        *EDITS, DRY_RUN, SKIP_DAMAGED, OPEN_FILES, ASSUME_YES, JSON,
     ),
     defaults={"what": "both", "into": (), "resume": None, "patch": False},
     more="Restores the files and the conversation of a checkpoint.",
     behind="paths go",
-    saves=True,
-    tells_restore=True,
+    saves=True, tells_restore=True,
 )
 run = restore.run

@@ -40,13 +40,7 @@ COMMAND = Command(
     options=(
         Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="*"),
         Option(("-S",), "only rows in which the number of occurrences of TEXT changed", "TEXT", "text", group="search"),
-        Option(
-            ("-G",),
-            "only rows with an added or removed line that matches REGEX, as Python has it",
-            "REGEX",
-            "regex",
-            group="search",
-        ),
+        Option(("-G",), "only rows with an added or removed line that matches REGEX, as Python has it", "REGEX", "regex", group="search"),
         NUMBER,
         flag("--all", "of a PATH: include safety checkpoints"),
         choice("form", "patch", "-p", "--patch", "show each change as a patch"),

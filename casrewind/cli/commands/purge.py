@@ -37,12 +37,9 @@ COMMAND = Command(
     options=(
         Option(("path",), "a file, link or directory; identical content elsewhere is removed, too", "PATH", nargs="?"),
         flag("--glob", "PATH is a pattern (a git pathspec); the question lists every path"),
-        Option(
-            ("--text",), "remove conversations, prompts, labels and git branches that contain the text on standard input", "-"
-        ),
+        Option(("--text",), "remove conversations, prompts, labels and git branches that contain the text on standard input", "-"),
         DRY_RUN._replace(help="show what would be removed"),
-        ASSUME_YES,
-        JSON,
+        ASSUME_YES, JSON,
     ),
     usage=("[--glob] [-n] [-y] [--json] (PATH | --text -)",),
     more="This cannot be undone.",

@@ -39,19 +39,15 @@ COMMAND = Command(
         flag("--purge-held", "after a purge: empty what was pushed before, even if clones use it"),
         ASSUME_YES,
         flag("--background", "start a process that pushes, and do not wait for it", group="how"),
-        Option(
-            ("--wait",), "the same, wait for its end at most AGE (1.2s, 1m), and start it again if it fails", "AGE", group="how"
-        ),
-        AUTO,
-        JSON,
+        Option(("--wait",), "the same, wait for its end at most AGE (1.2s, 1m), and start it again if it fails", "AGE", group="how"),
+        AUTO, JSON,
     ),
     more=(
         "Saves the files of now first, unless a turn of an agent runs. Sends each file and conversation once, "
         "encrypted. A push that was cut goes on with the next one. The setting remote.push lets hooks push by "
         "themselves."
     ),
-    saves=True,
-    stays=True,
+    saves=True, stays=True,
 )
 
 _PAUSE, _LONGEST_PAUSE = 0.2, 2.0

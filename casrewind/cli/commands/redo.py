@@ -15,9 +15,7 @@ COMMAND = Command(
     options=(
         DRY_RUN,
         flag("--list", "list the undos that can be redone"),
-        OPEN_FILES,
-        ASSUME_YES,
-        JSON,
+        OPEN_FILES, ASSUME_YES, JSON,
     ),
     saves=True,
 )

@@ -63,8 +63,7 @@ COMMAND = Command(
         flag("--strangers", "with verify: list the objects that nobody with the key put there"),
         flag("--forgotten", "with gc: remove what this machine pushed and its own gc has forgotten since"),
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"),
-        ASSUME_YES,
-        JSON,
+        ASSUME_YES, JSON,
     ),
     usage=(
         "[--json]",
@@ -81,8 +80,7 @@ COMMAND = Command(
         "was read and is gone. With --forgotten this machine pushes anew what its store has, and what it pushed before "
         "is removed."
     ),
-    creates=True,
-    stays=True,
+    creates=True, stays=True,
 )
 
 

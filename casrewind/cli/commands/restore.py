@@ -52,16 +52,8 @@ COMMAND = Command(
         choice("what", "code", "--code", "the files (default)"),
         choice("what", "chat", "--chat", "the conversation"),
         choice("what", "both", "--both", "files and conversation; with --to: a fork of the conversation for each DIR"),
-        *EDITS,
-        HUNKS,
-        DRY_RUN,
-        SKIP_DAMAGED,
-        OPEN_FILES,
-        ASSUME_YES,
-        JSON,
-        Option(
-            ("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True
-        ),
+        *EDITS, HUNKS, DRY_RUN, SKIP_DAMAGED, OPEN_FILES, ASSUME_YES, JSON,
+        Option(("--to",), "write the checkpoint into DIR, which must be new or empty; again for several", "DIR", "into", repeats=True),
         choice("resume", "continue", "--continue", "finish an interrupted restore"),
         choice("resume", "abort", "--abort", "reverse an interrupted restore"),
     ),
@@ -74,8 +66,7 @@ COMMAND = Command(
     defaults={"what": "code"},
     more="Saves the current state first, so casrewind undo can reverse it. On a terminal it shows the plan and asks.",
     behind="paths go",
-    saves=True,
-    tells_restore=True,
+    saves=True, tells_restore=True,
 )
 
 CHANGES = "changes files"

@@ -29,10 +29,7 @@ COMMAND = Command(
     usage=("[-m MESSAGE] [--] COMMAND ...",),
     more="The command is a turn: @1 in the list. Exits with the exit code of the command.",
     behind="the command goes",
-    takes_rest=True,
-    creates=True,
-    saves=True,
-    tells_faults=True,
+    takes_rest=True, creates=True, saves=True, tells_faults=True,
 )
 
 

@@ -30,9 +30,7 @@ COMMAND = Command(
     ),
     usage=("[-m MESSAGE] [--pin] [--rehash] [--json] [MESSAGE]",),
     stray="a label of several words needs quotes: casrewind save -m 'before the clean-up'",
-    creates=True,
-    saves=True,
-    tells_faults=True,
+    creates=True, saves=True, tells_faults=True,
 )
 
 

@@ -37,8 +37,7 @@ COMMAND = Command(
         flag("--ignored", "list all that ignore rules leave out; counts all of it, however long that takes"),
         JSON,
     ),
-    tells_faults=True,
-    tells_restore=True,
+    tells_faults=True, tells_restore=True,
 )
 
 _RULES = 5

@@ -28,8 +28,7 @@ COMMAND = Command(
         ),
         flag("--force", "also stores with pins or interrupted restores", inherits=True),
         DRY_RUN._replace(help="show what would be deleted, and what is kept and why"),
-        ASSUME_YES,
-        JSON,
+        ASSUME_YES, JSON,
     ),
     is_alone=True,
 )

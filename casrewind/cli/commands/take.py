@@ -26,10 +26,7 @@ COMMAND = Command(
         Option(("made",), "the directory", "DIR"),
         Option(("--base",), "the checkpoint that DIR was made from, if casrewind cannot tell", "REF"),
         PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"),
-        DRY_RUN,
-        OPEN_FILES,
-        ASSUME_YES,
-        JSON,
+        DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,
     ),
     usage=("[--base REF] [-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",),
     more=(

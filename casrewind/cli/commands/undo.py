@@ -29,13 +29,10 @@ COMMAND = Command(
         flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"),
         flag("--older", "even if a newer back changed only a conversation"),
-        OPEN_FILES,
-        ASSUME_YES,
-        JSON,
+        OPEN_FILES, ASSUME_YES, JSON,
     ),
     more="Keeps what you edited since. It shows the plan and asks. Without a terminal it needs --yes.",
-    saves=True,
-    tells_restore=True,
+    saves=True, tells_restore=True,
 )
 
 

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind uninstall claude",),
     options=(
-        AGENT,
-        SCOPE,
-        JSON,
+        AGENT, SCOPE, JSON,
     ),
     more="Removes casrewind's hooks from the settings and nothing else. Checkpoints are kept.",
     is_alone=True,

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind unpin 'it works'",),
     options=(
-        REF,
-        JSON,
+        REF, JSON,
     ),
     more="The checkpoint keeps its label, but gc may delete it.",
 )
