@@ -113,7 +113,8 @@ class Turn(NamedTuple):
     of checkpoints. None = forgotten, or the worktree as it is when `to_now` is true. `running`: its end is still to
     come. `cut_short`: its end is missing. `end_unseen`: its end is missing because the client's hooks report no ends.
     `mixed`: the change may contain edits made behind the turn. `changes`: None = unknown, or not compared. `shared`:
-    paths that other turns may have changed, with the numbers of these turns. `purged`: purged paths, which cannot be
+    paths that other turns may have changed, with the numbers of these turns. `displaced`: what these paths then had, if the turn
+    alone took it away again, so that no change may be left of it. `purged`: purged paths, which cannot be
     compared. `damaged`: a part of the change could not be read. `unclear`: paths that were not captured before the turn,
     or not after it. `checkpoints`: the ids of all that belong to it, oldest first. `not_saved`: the project was too slow
     for a checkpoint at its start, its end, or the next event. `taken_back`: a restore or a revert took its change back,
@@ -140,6 +141,7 @@ class Turn(NamedTuple):
     checkpoints: tuple[str, ...]
     changes: tuple[Change, ...] | None = None
     shared: tuple[tuple[bytes, tuple[int, ...]], ...] = ()
+    displaced: tuple[tuple[Change, tuple[int, ...]], ...] = ()
     purged: tuple[bytes, ...] = ()
     damaged: bool = False
     unclear: tuple[Change, ...] = ()

@@ -362,6 +362,8 @@ class _Composed:
         self._whole: dict[bytes, _Sides] = {}  # of the spans that are done
         self._sides: dict[bytes, _Sides] = {}  # of this span
         self._shared: dict[bytes, set[int]] = {}
+        self._displaced: dict[bytes, tuple[Change, frozenset[int]]] = {}
+        """What a shared path had, and the turn alone took away."""
         self._unclear: dict[bytes, Change] = {}
         self._dropped: dict[bytes, tuple[_Sides, set[int]]] = {}
         """The change of a path that was dropped last, and the turns that shared it."""
@@ -385,6 +387,8 @@ class _Composed:
         self._sides[change.path] = _Sides(change.old if known is None else known.old, change.new)
         if others:
             self._shared.setdefault(change.path, set()).update(others)
+        elif change.path in self._shared:
+            self._displaced[change.path] = (change, frozenset(self._shared[change.path]))
 
     def drop_changes(self, step: Difference) -> None:
         """Drop the earlier changes of these paths: they were written outside of the turn. If a step brings back what the turn had
@@ -437,7 +441,8 @@ class _Composed:
             for change in changes or ()
             if change.path in self._shared
         )
-        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared, unclear=self.unclear)
+        displaced = tuple((change, tuple(sorted(count - one for one in others))) for change, others in self._displaced.values())
+        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared, displaced=displaced, unclear=self.unclear)
 
 
 def _is_purged(change: Change) -> bool:

@@ -7,7 +7,7 @@ saw the turn's end are left alone, too. So is a file to which a turn moved what 
 """
 
 import time
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
@@ -57,7 +57,7 @@ class RevertStep(NamedTuple):
 
 class WhatTurnsDid(NamedTuple):
     """What turns did to each path, the newest turn first, and the paths that are left alone whatever they are now. `left`: what
-    turns did to those."""
+    turns did to those, and where they took away what may be of other turns."""
 
     steps: Mapping[bytes, Sequence[RevertStep]]
     kept: tuple[Kept, ...]
@@ -181,7 +181,18 @@ def what_turns_did(
         names, what = ", ".join(map(printable, scope)), f"@{turns[0].n}" if len(turns) == 1 else "these turns"
         raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
     taken_back = {path: found for path, found in steps.items() if path not in kept}
-    return WhatTurnsDid(taken_back, tuple(kept.values()), {path: found for path, found in steps.items() if path in kept})
+    untouched = {path: found for path, found in steps.items() if path in kept}
+    for step in () if shared else _steps_that_displaced(filled, taken, places):
+        untouched[step.change.path] = [*untouched.get(step.change.path, ()), step]
+    return WhatTurnsDid(taken_back, tuple(kept.values()), untouched)
+
+
+def _steps_that_displaced(turns: Iterable[Turn], taken: frozenset[int], places: paths.PathScope) -> Iterator[RevertStep]:
+    """The steps that took away what may be of other turns than those that are taken back."""
+    for turn in turns:
+        for change, numbers in turn.displaced:
+            if places.covers(change.path) and not taken.issuperset(numbers):
+                yield RevertStep(turn.n, change, is_unclear=False)
 
 
 def left_alone(done: WhatTurnsDid, now: CapturedState) -> Iterator[Kept]:
@@ -198,13 +209,13 @@ def keep_moved_files(
 ) -> Plan:
     """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py). `only_removed`: what
     is written over may go."""
-    steps, finder = {**done.steps, **done.left}, manifest.Finder(now.load, now.tree)
+    finder = manifest.Finder(now.load, now.tree)
     left = {path: finder.find(path) for path in (*done.left, *(item.path for item in plan.kept if item.path in done.steps))}
     if not left:
         return plan
 
     def changes(path: bytes) -> list[Change]:
-        return [step.change for step in steps.get(path, ())]
+        return [step.change for steps in (done.steps, done.left) for step in steps.get(path, ())]
 
     going = (each for each in plan.actions if each.after is None) if only_removed else plan.actions
     return plans.keep_paths(plan, find_moved_files(contents, changes, left, going))

@@ -436,3 +436,20 @@ def test_a_file_that_a_turn_moved_and_edited_stays_where_its_old_name_was_taken(
     done = revert(agent, 1)
     assert reasons(done) == {b"a.py": "made again since", b"moved.py": "it has what a.py had, which is left alone"}
     assert read(agent) == b"another file\n" and read(agent, "moved.py") == text(l1=b"first")
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_file_that_one_agent_made_and_another_one_moved_stays_when_the_other_is_taken_back(agent, is_shared):
+    """It was at neither name: it came and went while both turns ran or the other one did, so only its new name was known."""
+    other = AgentTurns(agent.workspace, agent.root, "s2")
+    agent.prompt("one", "one")
+    other.prompt("theirs", "theirs")
+    plant(agent.root, {"new.py": text(l2=b"theirs")})
+    other.stop("theirs")
+    os.rename(agent.root / "new.py", agent.root / "moved.py")
+    plant(agent.root, {"own.py": b"own\n"})
+    agent.stop("one")
+    done = revert(agent, 2, shared=is_shared)
+    assert not (agent.root / "own.py").exists()
+    assert (agent.root / "moved.py").exists() != is_shared
+    assert is_shared or [(item.path, item.why) for item in done.kept] == [(b"moved.py", "moved")]
