@@ -11,10 +11,13 @@ from casrewind.ops import agent_event, newest_turns
 from casrewind.store.agent_sessions import AgentSession
 from support.agent_turns import AgentTurns
 from casrewind.workspace import open as opened
+from support import sample_start
 from support.function_calls import count_calls
 from support.trees import plant
 
-MOST = newest_turns.WINDOWS[0]
+WINDOWS, TURNS = (newest_turns.WINDOWS, 130) if sample_start.takes_all else ((128, 512), 65)
+"""How many checkpoints are read at first and then: a push reads half, of histories half as long. So many turns are more than those."""
+MOST = WINDOWS[0]
 WORDS = [
     ("list", "-n", "1"), ("list", "-n", "20"), ("list", "-n", "20", "--oneline"), ("list", "-n", "20", "--reverse"), ("list", "-n", "60"),
     ("show",), ("show", "last"), ("show", "prev"), ("show", "@1"), ("show", "7"), ("show", "after:@3"), ("show", "@2", "--json"),
@@ -31,6 +34,11 @@ class Agent(AgentTurns):
     def tell(self, name, prompt_id="", **more):
         event = self.event(name, prompt_id, **more)
         return agent_event.record_event(self.context, event, 0, (), transcripts=False, tells_ends=True).checkpoint
+
+
+@pytest.fixture(autouse=True)
+def windows(monkeypatch):
+    monkeypatch.setattr(newest_turns, "WINDOWS", WINDOWS)
 
 
 @pytest.fixture
@@ -78,10 +86,10 @@ def works(run):
 
 
 def test_a_part_says_what_all_of_them_say(agent, run, monkeypatch):
-    work(agent, 130)
+    work(agent, TURNS)
     works(run)  # what only the first command of a process does
     short = works(run)
-    work(agent, 130, 130)
+    work(agent, TURNS, TURNS)
     assert all(long < 1.2 * before for long, before in zip(works(run), short, strict=True)), "as much work in a timeline twice as long"
     assert len(agent.workspace.checkpoints()) > 2 * MOST
     for words in (*WORDS, *WHOLE):
@@ -90,9 +98,9 @@ def test_a_part_says_what_all_of_them_say(agent, run, monkeypatch):
 
 
 def test_a_restore_among_them_has_all_read(agent, run, monkeypatch, casrewind):
-    work(agent, 130)
+    work(agent, TURNS)
     casrewind("restore", "--yes", "@3", code=0)
-    work(agent, 1, 130)
+    work(agent, 1, TURNS)
     for words in WORDS:
         part, whole = both(run, monkeypatch, words)
         assert part == whole, words
@@ -105,7 +113,7 @@ def test_a_client_at_work_on_an_old_turn(agent, run, monkeypatch):
     key, start = old.context.root.key.hex(), client_process.client_process(os.getpid()).start
     running = AgentSession("claude", old.session, "", str(old.root), key, 1, "UserPromptSubmit", True, os.getpid(), start, "", "")
     old.context.store.sessions.record(running)
-    work(agent, 130)
+    work(agent, TURNS)
     for words in WORDS[:4]:
         part, whole = both(run, monkeypatch, words)
         assert part == whole, words
