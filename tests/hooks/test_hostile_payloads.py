@@ -1,7 +1,7 @@
 """Every recorded payload of every client, cut at any byte, and each of its fields with any of forty values: the hook ends with 0, says
 nothing, and leaves one line in the log when it refuses an event.
 
-By default a cut and a value of each payload are drawn, others after every change of the product; the test that is marked long takes all of them.
+By default a cut or a value of each payload is drawn, others after every change of the product; the test that is marked long takes all of them.
 """
 
 import json
@@ -109,12 +109,14 @@ def hostile(request, casrewind, root):
 
 
 @pytest.mark.parametrize("hostile", agents.NAMES, indirect=True)
-def test_a_few_cuts_and_values_of_every_payload(hostile):
+def test_a_cut_or_a_value_of_every_payload(hostile):
     chance = random.Random(start_below(1 << 30))
-    for path in RECORDED[hostile.agent]:
-        hostile.cut(path, lambda size: [chance.randrange(1, size)])
-        hostile.changed(path, lambda pairs: chance.sample(pairs, 1))
-    assert len(HOSTILE) == 40 and hostile.refused >= len(RECORDED[hostile.agent])
+    for number, path in enumerate(RECORDED[hostile.agent], start_below(2)):
+        if number % 2:
+            hostile.cut(path, lambda size: [chance.randrange(1, size)])
+        else:
+            hostile.changed(path, lambda pairs: chance.sample(pairs, 1))
+    assert len(HOSTILE) == 40 and hostile.refused >= len(RECORDED[hostile.agent]) // 2
     hostile.whole()
 
 
