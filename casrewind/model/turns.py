@@ -116,14 +116,15 @@ class Outline:
                 found = at
         return found
 
-    def with_its_changes(self, turn: Turn, differ: Differ) -> Turn:
-        """A turn with its changes."""
+    def with_its_changes(self, turn: Turn, differ: Differ, *, is_so_far: bool = False) -> Turn:
+        """A turn with its changes. `is_so_far`: if its end is the worktree and the differ cannot read that, those that the newest
+        checkpoint has."""
         positions = self._boundaries.turns[-turn.n]
-        if positions.before is None or positions.after is None or (turn.to_now and not self._now):
+        if positions.before is None or positions.after is None or (turn.to_now and not (self._now or is_so_far)):
             return turn
-        found = _Composed()
+        found, newest = _Composed(), len(self._points) - (not self._now)
         for span in positions.spans:
-            self._compose_span_of_turn(span.first, span.last, len(self.turns) - turn.n, differ, found)
+            self._compose_span_of_turn(span.first, min(span.last, newest), len(self.turns) - turn.n, differ, found)
             found.end_span()
         turn = found.turn_with_composed_changes(turn, len(self.turns))
         plan = self._taken_back.get(len(self.turns) - turn.n)

@@ -52,11 +52,12 @@ def read_newest(context: Context, turns: int, checkpoint: str = "") -> NewestTur
     return next((part for part in _certain_parts(context, turns, checkpoint) if part.turns >= turns), None)
 
 
-def read_turns_since(context: Context, point: Checkpoint) -> TurnView:
+def read_turns_since(context: Context, point: Checkpoint, *, needs_operations: bool = True) -> TurnView:
     """A view in which everything after a checkpoint is certain: of the newest checkpoints if these are enough, else of all.
-    Raises StoreDamaged."""
+    `needs_operations`: see TurnView. Raises StoreDamaged."""
     part = read_newest(context, 0, point.id)
-    return part.view if part is not None and part.turns and part.since <= point.seq else TurnView(context)
+    is_enough = part is not None and part.turns and part.since <= point.seq
+    return part.view if part is not None and is_enough else TurnView(context, needs_operations=needs_operations)
 
 
 def read_rows(context: Context, rows: int, turns: int) -> NewestTurns | None:

@@ -6,13 +6,12 @@ through the rows of the turn view. A merge has the content of before and what it
 whom made it then. What no row explains has no maker, and that is not the agent.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cached_property
 
 from .. import errors
 from .._typing import NamedTuple
 from ..messages import enumerated
-from ..model import diff as diffs
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.history import ABORT, REDO, UNDO
@@ -151,18 +150,12 @@ class Provenance:
                 row = next(self._rows, None)
                 if row is None:
                     return
-                for change in self._changes_of_row(row):
+                if isinstance(row, Turn) and row.to_now and row.changes is None:
+                    row = self._view.with_changes_so_far(row)  # the worktree was not scanned
+                for change in _changes_of_row(row):
                     self._steps.setdefault(change.path, []).append((row, change))
             yield found[at]
             at += 1
-
-    def _changes_of_row(self, row: Row) -> Iterable[Change]:
-        if not isinstance(row, Turn | Outside | Reset):
-            return ()
-        if isinstance(row, Turn) and row.to_now and row.changes is None and row.before is not None:
-            load = self._context.store.load_tree  # the worktree was not scanned: what is known of the turn
-            return diffs.diff(load, self._view.points[row.before].tree, self._view.newest_tree())
-        return () if row.damaged else row.changes or ()
 
     def _has_entry(self, point: Checkpoint, path: bytes, entry: Entry | None) -> bool:
         """True if a checkpoint has this entry at a path."""
@@ -179,6 +172,11 @@ class Provenance:
         """Who made the changes since the newest checkpoint."""
         running = [turn for turn in self._view.turns if turn.to_now]
         return Makers(tuple(turn.n for turn in running), is_person=not running or any(turn.mixed for turn in running))
+
+
+def _changes_of_row(row: Row) -> Sequence[Change]:
+    """The changes of a row that are known."""
+    return (row.changes or ()) if isinstance(row, Turn | Outside | Reset) and not row.damaged else ()
 
 
 def _makers_of_row(row: Row, path: bytes) -> Makers:

@@ -26,7 +26,7 @@ from . import turns_elsewhere
 from .context import Context
 from .conversation import Conversation, RewindTarget
 from .execute import Restored
-from .foreign_changes import ForeignChanges
+from .makers_of_plan import OtherSessions
 from .restore import Confirm, Declined, NewKeeper, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
@@ -295,19 +295,19 @@ def restore_and_find_foreign(
     keeper: NewKeeper | None = None,
     confirm: Confirming | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
-    """Returns (result of the restore, paths that sessions not in `own` may have changed)."""
-    strangers = ForeignChanges(context, point, own)
+    """Returns (result of the restore, paths that sessions not in `own` may have edited)."""
+    others = OtherSessions(context, point, own)
     asking: Confirm | None = None
     if confirm is not None:
         ask = confirm
 
         def asking(plan: Plan) -> bool:
-            return ask(plan, strangers.among(plan.actions))
+            return ask(plan, others.among(plan.actions))
 
     report = restore(
         context, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=asking
     )
-    return report, strangers.among(report.actions)
+    return report, others.among(report.actions)
 
 
 def _checkpoint_of_prompt(

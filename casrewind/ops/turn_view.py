@@ -137,6 +137,10 @@ class TurnView:
         """A turn with its changes."""
         return self._outline.with_its_changes(turn, self._differ)
 
+    def with_changes_so_far(self, turn: Turn) -> Turn:
+        """A turn with its changes; without a scan, those that the newest checkpoint has."""
+        return self._outline.with_its_changes(turn, self._differ, is_so_far=True)
+
     def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
         for side, name in ((turn.before, "before"), (turn.after or turn.to_now, "after")):
@@ -158,11 +162,6 @@ class TurnView:
         finder = manifest.Finder(self._context.store.load_tree, state.tree)
         after = {change.path: change.new for plan in state.plans for change in self._differ.plan(plan).changes or ()}
         return lambda path: after[path] if path in after else finder.find(path)
-
-    def newest_tree(self) -> bytes | None:
-        """The tree of the newest checkpoint, None without one."""
-        state = self._outline.newest_state()
-        return None if state is None else state.tree
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to."""

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from casrewind.cli.picker.timeline import CODE, TimelineModel
-from casrewind.ops.outside_edits import edited_outside
+from casrewind.ops.makers_of_plan import edited_outside
 from casrewind.ops.restore import Declined
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob

@@ -2,7 +2,7 @@
 
 import pytest
 
-from casrewind.ops.outside_edits import edited_outside
+from casrewind.ops.makers_of_plan import OtherSessions, edited_outside
 from support.agent_turns import AgentTurns
 from support.trees import plant
 
@@ -88,3 +88,36 @@ def test_a_conflict_names_no_turn_whose_work_was_taken_back(told, root, workspac
     (item,) = workspace.revert([2]).kept
     assert item.reason == "line 3 was edited since by you" and item.by == ()
     assert named(told, first) == ["app.py"]
+
+
+def by_others(told, point):
+    """The paths of a restore that sessions beside `told` may have edited."""
+    others = OtherSessions(told.context, point, {told.session})
+    return [path.decode() for path in others.among(told.workspace.plan_restore(point.id).actions)]
+
+
+def test_what_two_agents_that_run_may_both_have_made_is_named_for_either(told, root, workspace):
+    other = AgentTurns(workspace, root, "s2")
+    first = workspace.save().checkpoint
+    for agent in (other, told):
+        agent.prompt(agent.session, "go on")
+        agent.run_in_this_process()
+        plant(root, {f"while {agent.session} runs": b"1"})
+    workspace.save()
+    assert by_others(told, first) == ["while s1 runs", "while s2 runs"], "the other one began before"
+    assert by_others(other, first) == ["while s1 runs"]
+    told.stop("s1")
+    other.stop("s2")
+    plant(root, {"mine": b"1"})
+    assert by_others(told, first) == ["while s1 runs", "while s2 runs"] and by_others(other, first) == ["while s1 runs"]
+
+
+def test_what_another_session_did_and_was_taken_back_is_not_named(told, root, workspace):
+    other = AgentTurns(workspace, root, "s2")
+    first = workspace.save().checkpoint
+    before = turn(other, "o", theirs=b"1")
+    turn(told, "a", mine=b"1")
+    assert by_others(told, first) == ["theirs"]
+    workspace.restore(before)
+    turn(told, "b", theirs=b"mine")
+    assert by_others(told, first) == []

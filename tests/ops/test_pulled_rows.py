@@ -14,8 +14,8 @@ from casrewind.model import retention
 from casrewind.model.manifest import PURGED
 from casrewind.model.plan import OUTSIDE
 from casrewind.model.retention import Limits
-from casrewind.ops import agent_event, all_stores, foreign_changes, gc, lookup, rewind
-from casrewind.ops.outside_edits import edited_outside
+from casrewind.ops import agent_event, all_stores, gc, lookup, rewind
+from casrewind.ops.makers_of_plan import OtherSessions, edited_outside
 from casrewind.ops.restore import restore
 from casrewind.store import registry
 from casrewind.workspace import open as opened
@@ -320,7 +320,7 @@ def test_what_the_machine_stopped_capturing_is_not_deleted_by_a_merge(here, root
     assert (root / "data").read_bytes() == b"d" and (root / ".gitignore").exists()
 
 
-def test_paths_of_sessions_that_run_now_are_named(here, root, machines, monkeypatch):
+def test_paths_of_sessions_that_run_now_are_named(here, root, machines):
     agent = AgentTurns(here, root)
     agent.prompt("a", "work")
     plant(root, {"agents": b"1\n"})
@@ -330,10 +330,9 @@ def test_paths_of_sessions_that_run_now_are_named(here, root, machines, monkeypa
     sandbox.workspace.save()
     point = sandbox.pull_into(here)[-1]
     actions = here.plan_restore(point).actions
-    assert foreign_changes.ForeignChanges(here._context, point, ()).among(actions) == ()
-    monkeypatch.setattr(foreign_changes, "_has_running_turn", lambda seen: seen.session == agent.session)
-    alive(agent)
-    assert b"agents" in foreign_changes.ForeignChanges(here._context, point, ()).among(actions)
+    assert OtherSessions(here._context, point, ()).among(actions) == ()
+    agent.run_in_this_process()
+    assert b"agents" in OtherSessions(here._context, point, ()).among(actions)
 
 
 # -- everything that looks at all checkpoints of a store

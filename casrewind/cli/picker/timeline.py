@@ -28,8 +28,8 @@ from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...ops.finish_restore import finish_restore
 from ...ops.inner_projects import find_inner_turns
 from ...ops.machine_merge import edit_keeper
+from ...ops.makers_of_plan import edited_outside
 from ...ops.newest_turns import NewestTurns, read_all, read_some
-from ...ops.outside_edits import edited_outside
 from ...ops.turn_view import TurnView
 from ...store.catalog import Marked
 from ..plan.facts import branches_in_words, lost_rules, step_in_words, target_of, turn_title
