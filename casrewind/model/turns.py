@@ -117,12 +117,11 @@ class Outline:
         return found
 
     def with_its_changes(self, turn: Turn, differ: Differ, *, is_so_far: bool = False) -> Turn:
-        """A turn with its changes. `is_so_far`: if its end is the worktree and the differ cannot read that, those that the newest
-        checkpoint has."""
+        """A turn with its changes. `is_so_far`: of a turn without an end, those that the newest checkpoint has."""
         positions = self._boundaries.turns[-turn.n]
         if positions.before is None or positions.after is None or (turn.to_now and not (self._now or is_so_far)):
             return turn
-        found, newest = _Composed(), len(self._points) - (not self._now)
+        found, newest = _Composed(), len(self._points) - is_so_far
         for span in positions.spans:
             self._compose_span_of_turn(span.first, min(span.last, newest), len(self.turns) - turn.n, differ, found)
             found.end_span()

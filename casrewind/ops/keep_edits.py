@@ -8,6 +8,7 @@ touched.
 """
 
 from collections.abc import Container, Sequence
+from contextlib import suppress
 
 from .. import errors
 from ..model import manifest, merge
@@ -15,7 +16,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
 from ..model.plan import OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
-from ..model.turn_records import BACKGROUND, Forgotten, Outside, Row
+from ..model.turn_records import BACKGROUND, Forgotten
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
@@ -60,8 +61,10 @@ class KeptEdits:
         done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
         self.turns = tuple(turns)
         self._done = done
-        self._left = {**{item.path: _with_way_out(item) for item in done.kept}, **_changed_by_others(view, target)}
-        provenance = Provenance(context, view, view.points[turns[-1].before or ""].seq, [turn.n for turn in turns])
+        self._left = {item.path: _with_way_out(item) for item in done.kept}
+        self._numbers = frozenset(turn.n for turn in turns)
+        provenance = Provenance(context, view, target.seq, self._numbers)
+        self._provenance: Provenance | None = provenance
         self._files = PathMerger(context, done.steps, provenance, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
@@ -101,7 +104,22 @@ class KeptEdits:
         path = action.path
         if path in self._done.steps:
             return self._files.resolve(action, there)
-        return self._left.get(path) or Kept(path, "it was edited outside of turns", benign=True, why=OUTSIDE)
+        outside = Kept(path, "it was edited outside of turns", benign=True, why=OUTSIDE)
+        return self._left_to_other_turn(path, there) or self._left.get(path, outside)
+
+    def _left_to_other_turn(self, path: bytes, there: Entry | None) -> Kept | None:
+        """Why a path is left alone that may have an edit of another turn: of one that was running already at the checkpoint, or of
+        the background of a turn. Nobody can take it back alone."""
+        with suppress(errors.StoreDamaged, errors.ManifestRefused):
+            for edit in () if self._provenance is None else self._provenance.edits_of(path, there):
+                if edit.is_background:
+                    reason = f"background work of @{edit.makers.turns[0]} changed it"
+                    return Kept(path, reason, benign=False, why=BACKGROUND, by=edit.makers.turns)
+                others = [number for number in edit.makers.turns if number not in self._numbers]
+                if others:
+                    reason = f"@{others[0]} was running already then, and changed it"
+                    return Kept(path, reason, benign=False, why=SHARED, by=(others[0],))
+        return None
 
     def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
         """The files of the checked plan that are merged by lines."""
@@ -132,26 +150,3 @@ def _with_way_out(item: Kept) -> Kept:
 
 def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:
     return view.points[identity].seq >= target.seq
-
-
-def _changed_by_others(view: TurnView, target: Checkpoint) -> dict[bytes, Kept]:
-    """The paths that may have been changed by the work of other turns: that of a turn that was running already at
-    `target`, and that in the background of a turn. Nobody can take it back alone."""
-    found: dict[bytes, Kept] = {}
-    for turn in view.turns:
-        if not _is_since(view, turn.id, target) and (turn.to_now or (turn.after is not None and _is_since(view, turn.after, target))):
-            if turn.to_now:
-                view.scan_worktree()
-            for change in view.with_changes(turn).changes or ():
-                reason = f"@{turn.n} was running already then, and changed it"
-                found[change.path] = Kept(change.path, reason, benign=False, why=SHARED, by=(turn.n,))
-
-    def is_background(row: Row) -> bool:
-        return isinstance(row, Outside) and row.kind == BACKGROUND and _is_since(view, row.checkpoint, target)
-
-    for row in view.rows(wanted=is_background):
-        assert isinstance(row, Outside)
-        for change in row.changes or ():
-            reason = f"background work of @{row.of} changed it"
-            found[change.path] = Kept(change.path, reason, benign=False, why=BACKGROUND, by=(row.of,))
-    return found

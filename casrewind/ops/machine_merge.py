@@ -71,7 +71,7 @@ class MachineMerge(KeptEdits):
         changes = [change for change in changes if covered(change.path) and change.path not in no_longer_captured]
         # What the machine changed is taken over as a revert takes a change back, from the other side
         steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
-        self.turns, self._done, self._left = (), WhatTurnsDid(steps, (), {}), {}
+        self.turns, self._done, self._left, self._provenance = (), WhatTurnsDid(steps, (), {}), {}, None
         self._files = PathMerger(context, steps, None, is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made

@@ -53,12 +53,18 @@ _BRING_BACK = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO], OPERATIONS[ABORT]})
 
 class Edit(NamedTuple):
     """What happened to a path between two known states. `makers`: who did it. Several makers are candidates: one of them did. No
-    maker means an operation, or that it is unknown."""
+    maker means an operation, or that it is unknown. `row`: the row that has it, None since the newest checkpoint."""
 
     makers: Makers
     path: bytes
     old: Entry | None
     new: Entry | None
+    row: Row | None
+
+    @property
+    def is_background(self) -> bool:
+        """True for background work of its maker, behind the end of the turn."""
+        return isinstance(self.row, Outside) and self.row.kind == BACKGROUND
 
 
 class Provenance:
@@ -77,7 +83,7 @@ class Provenance:
         """The edits that the present entry of a path has, newest first. Raises StoreDamaged, ManifestRefused."""
         known, limit = self._newest(path), -1
         if not same_for_restore(known, present):
-            yield Edit(self._makers_since_newest, path, known, present)
+            yield Edit(self._makers_since_newest, path, known, present, None)
         for row, change in self._steps_of(path):
             if not same_for_restore(change.new, known) or same_for_restore(change.old, known):
                 continue  # what this step made was replaced, or is gone
@@ -89,7 +95,7 @@ class Provenance:
             if target is not None and self._has_entry(target, path, known):
                 limit = target.seq
                 continue
-            yield Edit(_makers_of_row(row, path), path, change.old, known)
+            yield Edit(_makers_of_row(row, path), path, change.old, known, row)
             known = change.old
 
     def makers_of(self, path: bytes, present: Entry | None) -> Makers:
@@ -150,8 +156,8 @@ class Provenance:
                 row = next(self._rows, None)
                 if row is None:
                     return
-                if isinstance(row, Turn) and row.to_now and row.changes is None:
-                    row = self._view.with_changes_so_far(row)  # the worktree was not scanned
+                if isinstance(row, Turn) and row.to_now:  # what came behind the newest checkpoint is an edit of its own
+                    row = self._view.with_changes_so_far(row)
                 for change in _changes_of_row(row):
                     self._steps.setdefault(change.path, []).append((row, change))
             yield found[at]

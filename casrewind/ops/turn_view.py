@@ -138,7 +138,7 @@ class TurnView:
         return self._outline.with_its_changes(turn, self._differ)
 
     def with_changes_so_far(self, turn: Turn) -> Turn:
-        """A turn with its changes; without a scan, those that the newest checkpoint has."""
+        """A turn with its changes; of one without an end, those that the newest checkpoint has."""
         return self._outline.with_its_changes(turn, self._differ, is_so_far=True)
 
     def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:

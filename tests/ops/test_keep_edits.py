@@ -155,6 +155,18 @@ def test_a_turn_that_was_running_already_is_left_out_and_named(told, root, works
     assert kept[b"notes.md"].why == "shared" and kept[b"notes.md"].by == (2,), "either of the two may have changed it"
 
 
+def test_background_work_of_a_turn_is_left_alone_and_named(told, root, workspace):
+    first = told.turn("one", {"made": b"one\n"})
+    plant(root, {"built": b"1\n"})
+    told.tell("UserPromptSubmit", "two", prompt="<task-notification>\n<task-id>b1</task-id>")
+    plant(root, {"made": b"one\nthen\n"})
+    told.stop("two")
+    done = workspace.restore(first, keep_edits=True)
+    assert (root / "built").read_bytes() == b"1\n" and not (root / "made").exists()
+    kept = {item.path: item for item in done.kept}
+    assert kept[b"built"].reason == "background work of @1 changed it" and not kept[b"built"].benign and kept[b"built"].by == (1,)
+
+
 def test_turns_of_every_session_are_taken_back_also_where_they_ran_together(told, root, workspace):
     other = AgentTurns(workspace, root, session="s2")
     first = told.prompt("one", "do one")
