@@ -156,17 +156,14 @@ def _checkpoint_at(context: Context, everything: Sequence[_Found], place: Refere
 
 def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Sequence[_Found] | None = None) -> Checkpoint:
     """The checkpoint before or after a turn (see checkpoint_names.turn_of). Raises CheckpointNotFound."""
-    from .turn_view import TurnView
+    from .worktree_timeline import WorktreeTimeline
 
     named = turn_of(place.reference)
-    if everything is None and not place.machine and named is not None and named[0] > 0:
-        from . import newest_turns
-
-        newest = newest_turns.read_newest(context, named[0])
-        with suppress(errors.CheckpointError):  # the message then names an older checkpoint
-            if newest is not None:
-                return _checkpoint_of_state(place, *newest.view.find_state(place.reference))
-    return _checkpoint_of_state(place, *TurnView(context, everything=everything, place=place).find_state(place.reference))
+    timeline = WorktreeTimeline(context, everything=everything, place=place)
+    with suppress(errors.CheckpointError):  # the message then names an older checkpoint
+        if named is not None:
+            return _checkpoint_of_state(place, *timeline.with_turns(named[0]).find_state(place.reference))
+    return _checkpoint_of_state(place, *timeline.whole.view.find_state(place.reference))
 
 
 def _checkpoint_of_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) -> Checkpoint:

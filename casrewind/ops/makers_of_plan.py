@@ -14,8 +14,8 @@ from ..model.lost_work import NO_EDITS, OutsideEdits
 from ..model.manifest import Entry, same_for_restore
 from ..model.plan import Action, is_of_file
 from .context import Context
-from .newest_turns import read_turns_since
 from .provenance import Makers, Provenance
+from .worktree_timeline import WorktreeTimeline
 
 
 def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:
@@ -27,9 +27,10 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
     proved, possible = list[bytes](), list[bytes]()
     present = {action.source: action.before for action in actions if is_of_file(action)}
     try:
-        view = read_turns_since(context, target) if present and context.store.has_agents(context.root.key) else None
+        since = 0 if target.more.machine else target.seq
+        view = WorktreeTimeline(context).since(since) if present and context.store.has_agents(context.root.key) else None
         if view is not None and view.turns:
-            provenance = Provenance(context, view, 0 if target.more.machine else target.seq)
+            provenance = Provenance(context, view, since)
             for path, entry in present.items():
                 may_be = False
                 for edit in provenance.edits_of(path, entry):
@@ -60,13 +61,14 @@ class OtherSessions:
         self._provenance: Provenance | None = None
         if not context.store.has_agents(context.root.key):
             return
-        view = read_turns_since(context, since, needs_operations=False)
+        seq = 0 if since.more.machine else since.seq
+        view = WorktreeTimeline(context, needs_operations=False).since(seq)
         others = [turn for turn in view.turns if turn.session and turn.session not in own]
         if since.more.machine:
             working = {turn.session for turn in others if turn.running}
             others = [turn for turn in others if turn.session in working]
         self._turns = frozenset(turn.n for turn in others)
-        self._provenance = Provenance(context, view, 0 if since.more.machine else since.seq) if others else None
+        self._provenance = Provenance(context, view, seq) if others else None
 
     def among(self, actions: Iterable[Action]) -> tuple[bytes, ...]:
         """The paths of these actions that another session may have edited, sorted."""
@@ -81,7 +83,7 @@ class OtherSessions:
 
 def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Action]) -> bool:
     """True if these actions only take back what the turn that `before` opened is known to have made."""
-    view = read_turns_since(context, before)
+    view = WorktreeTimeline(context).since(before.seq)
     turn = view.turn_of(before.id)
     if turn is None or turn.before != before.id or turn.after is None or turn.running or turn.cut_short or turn.end_unseen:
         return False

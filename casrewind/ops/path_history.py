@@ -20,10 +20,9 @@ from ..store.catalog import Marked
 from ..store.store import Store
 from .compare import Comparison, nearest_path
 from .context import Context
-from .newest_turns import read_turns_since
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .save import all_skips
-from .turn_view import TurnView
+from .worktree_timeline import WorktreeTimeline
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,24 +73,6 @@ def log_of_path(
     return Logged(path, rows, history.compare, history.damaged, not_searched)
 
 
-class EndsOfTurns:
-    """The checkpoints at which turns ended. After Esc, that is the safety checkpoint of the next restore."""
-
-    def __init__(self, context: Context) -> None:
-        """Reads nothing yet."""
-        self._context, self._found, self._from = context, frozenset[str | None](), -1
-
-    def since(self, point: Checkpoint) -> frozenset[str | None]:
-        """At least those after a checkpoint. The turns are read at most twice: those after it, and all. A damaged store has none."""
-        is_first = self._from < 0
-        if (is_first or point.seq < self._from) and self._context.store.has_agents(self._context.root.key):
-            with suppress(errors.StoreDamaged):
-                view = read_turns_since(self._context, point) if is_first else TurnView(self._context)
-                self._found = frozenset(turn.after for turn in view.turns)
-            self._from = point.seq if is_first else 0
-        return self._found
-
-
 class PathHistory:
     """The history of one path in a worktree, of which the newest changes are read first.
 
@@ -99,11 +80,11 @@ class PathHistory:
 
     def __init__(
         self, context: Context, path: bytes, *, safety: bool = False, search: "Search | None" = None, everything: Sequence[_Pair] = (),
-        ends: EndsOfTurns | None = None,
+        timeline: WorktreeTimeline | None = None,
     ) -> None:  # fmt: skip
-        """See `log`. `everything`: all checkpoints, if the caller has read them. `ends`: what several histories share. Reads
+        """See `log`. `everything`: all checkpoints, if the caller has read them. `timeline`: what several histories share. Reads
         nothing yet."""
-        self.path, self.everything, self._ends = path, everything, ends or EndsOfTurns(context)
+        self.path, self.everything, self._timeline = path, everything, timeline or WorktreeTimeline(context)
         self._context, self._safety, self._is_read = context, safety, bool(everything)
         self._lookup = _PathLookup(context.store, path, search)
 
@@ -151,7 +132,11 @@ class PathHistory:
         safety = [] if self._safety else [point for point, _ in own if point.trigger == checkpoints.SAFETY]
         if not safety:
             return own
-        left_out = {point.id for point in safety} - self._ends.since(safety[-1])
+        ends = frozenset[str | None]()
+        if self._context.store.has_agents(self._context.root.key):
+            with suppress(errors.StoreDamaged):  # then no end of a turn is known
+                ends = self._timeline.since(safety[-1].seq).ends
+        left_out = {point.id for point in safety} - ends
         return [pair for pair in own if pair[0].id not in left_out]
 
     @property

@@ -5,6 +5,7 @@ of all rows. Trees are compared only for the requested rows, and each pair only 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 from .. import agents, errors
 from .._typing import NamedTuple
@@ -60,7 +61,7 @@ class TurnView:
         store, newest first, if the caller has read them. `place`: those of another machine, not of this worktree.
         Without `needs_operations`, a ledger that is too damaged to read them is no error: the view has no rows of
         operations then, and `is_damaged` is True. Without `has_operations`, none belongs to `everything`: it is a part
-        of all that has no safety checkpoint (ops/newest_turns.py), and the ledger is not read. Raises StoreDamaged.
+        of all that has no safety checkpoint (ops/worktree_timeline.py), and the ledger is not read. Raises StoreDamaged.
         """
         self._context, self.tree = context, context.tree
         everything = context.store.checkpoints() if everything is None else everything
@@ -112,6 +113,11 @@ class TurnView:
     def turns(self) -> tuple[Turn, ...]:
         """All turns, newest first, without their changes."""
         return self._outline.turns
+
+    @cached_property
+    def ends(self) -> frozenset[str | None]:
+        """The checkpoints at which turns ended. After Esc, that is the safety checkpoint of the next restore."""
+        return frozenset(turn.after for turn in self.turns)
 
     def rows(
         self, most: int | None = None, wanted: Callable[[Row], bool] | None = None, part: slice = slice(None)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.ops import newest_turns
+from casrewind.ops import worktree_timeline
 from casrewind.workspace import Workspace
 from support.command_in_process import InProcess
 from support.fake_client import Client
@@ -265,5 +265,5 @@ def test_a_list_names_roots_only_while_the_history_is_short(old, new, at, home, 
     casrewind = at(new)
     casrewind("save", code=0)
     assert f"casrewind adopt {old}" in casrewind("list", code=0).out
-    monkeypatch.setattr(newest_turns, "SHORT", 0)
+    monkeypatch.setattr(worktree_timeline, "SHORT", 0)
     assert "adopt" not in casrewind("list", code=0).out

@@ -16,6 +16,7 @@ from ...ops import lookup
 from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
 from ...ops.context import Context
 from ...ops.turn_view import TurnView
+from ...ops.worktree_timeline import Part, WorktreeTimeline
 from ...store.catalog import Marked
 from ..grammar.options import JSON, NUMBER, Command, Option, flag
 from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
@@ -27,7 +28,6 @@ from . import OK, Done
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...ops.newest_turns import NewestTurns
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -199,31 +199,31 @@ class _Timeline:
 
     def __init__(self, context: Context, options: "ParsedOptions") -> None:
         """Reads the newest checkpoints, or all if they are not enough for these options."""
-        self._context, self._options = context, options
-        self._part = self._newest()
-        self.everything: Sequence[_Found] = ()
-        if self._part is None:
-            self.everything = context.store.checkpoints()
-        self.view = TurnView(context, everything=self.everything, needs_operations=False) if self._part is None else self._part.view
+        self._context, self._options, self._timeline = context, options, WorktreeTimeline(context, needs_operations=False)
+        self._first = self._first_part()
+        self.view = self._first.view
         if any(turn.to_now for turn in self.view.turns):
             with suppress(errors.CasrewindError):  # then such a turn is not counted
                 self.view.scan_worktree()
 
-    def _newest(self) -> "NewestTurns | None":
-        options = self._options
+    @property
+    def everything(self) -> Sequence[_Found]:
+        """All checkpoints."""
+        return self._timeline.everything
+
+    def _first_part(self) -> Part:
+        options, timeline = self._options, self._timeline
         is_filtered = options.grep or options.since is not None or options.session is not None
         if options.all or options.json or is_filtered or os.environ.get(launch.INSIDE):
-            return None
-        from ...ops import newest_turns
-
+            return timeline.whole
         number = options.number
         if number is not None and (options.reverse or number <= _STEP):  # then the part has all rows
-            return newest_turns.read_rows(self._context, number, max(number, _SET_COLUMNS) + 1)
-        if options.reverse:
-            return None
+            return timeline.newest_with(max(number, _SET_COLUMNS) + 1, number)
+        if options.reverse or self.is_short:
+            return timeline.whole
         if terminal_width() >= PIPED:  # no column ends there
-            return newest_turns.read_some(self._context)
-        return None if self.is_short else newest_turns.read_rows(self._context, 1, _SET_COLUMNS + 1)
+            return timeline.newest()
+        return timeline.newest_with(_SET_COLUMNS + 1, 1)
 
     def highest(self) -> int:
         """The highest number of a turn that may be listed, or more: of a long history it is not known at first."""
@@ -238,28 +238,22 @@ class _Timeline:
     @property
     def is_short(self) -> bool:
         """True if the history is so short that all of it is read at once."""
-        from ...ops.newest_turns import SHORT
-
-        return self._context.store.count_listed_checkpoints(self._context.root.key) <= SHORT
+        return self._timeline.is_short
 
     def selected_rows_in_parts(self, chosen: _Filter) -> Iterator[list[Row]]:
         """Yield the selected rows in parts. JSON and the reverse order need all rows in one part.
 
         `-n` counts turns, or rows if the view has no turns.
         """
-        left, read = self._options.number, 0
-        if self._part is not None:
-            read = self._part.rows
-            for rows in _selected_rows_in_parts(self.view, chosen, self._options, left, slice(read)):
+        left = self._options.number
+        for part, some in self._timeline.parts_from(self._first):
+            self.view = part.view
+            for rows in _selected_rows_in_parts(self.view, chosen, self._options, left, some):
                 if left is not None:
                     left -= sum(isinstance(row, Turn) for row in rows) if self.view.turns else len(rows)
                 yield rows
-        if self._part is None or left is None or left > 0:
-            if self._part is not None:
-                from ...ops.newest_turns import read_all
-
-                self.view = read_all(self._context, self._part, needs_operations=False)
-            yield from _selected_rows_in_parts(self.view, chosen, self._options, left, slice(read, None))
+            if left is not None and left <= 0:
+                return
 
 
 def _selected_rows_in_parts(

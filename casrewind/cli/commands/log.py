@@ -4,7 +4,6 @@ import os
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
 from itertools import chain, takewhile
 
 from ... import errors
@@ -16,8 +15,9 @@ from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
 from ...ops import lookup
 from ...ops.checkpoint_names import is_labelled, label_of
-from ...ops.path_history import EndsOfTurns, Logged, PathChange, PathHistory
+from ...ops.path_history import Logged, PathChange, PathHistory
 from ...ops.turn_view import Maker, TurnView
+from ...ops.worktree_timeline import WorktreeTimeline
 from ..grammar.options import JSON, NUMBER, Command, Option, choice, flag
 from ..show import changes, shapes
 from ..show.rows import RowWriter
@@ -31,7 +31,6 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...ops.context import Context
-    from ...ops.newest_turns import NewestTurns
     from ...ops.search import Search
     from ..grammar.command_line import ParsedOptions
 
@@ -82,9 +81,9 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if len(scope) > _MOST_LOGGED:
         raise errors.UsageError(f"{printable(given[0])} matches {len(scope)} paths: log shows at most {_MOST_LOGGED} at once")
     everything = context.store.checkpoints() if len(scope) > 1 else ()
-    ends = EndsOfTurns(context)
-    found = [PathHistory(context, path, safety=options.all, search=search, everything=everything, ends=ends) for path in scope]
-    makers = _Makers(context, found[0])
+    timeline = WorktreeTimeline(context)
+    found = [PathHistory(context, path, safety=options.all, search=search, everything=everything, timeline=timeline) for path in scope]
+    makers = _Makers(found[0], timeline)
     parts = [one.read_changes_in_parts(options.number) for one in found]
     if options.json:
         whole = [list(chain.from_iterable(some)) for some in parts]
@@ -125,38 +124,28 @@ class _Points:
 class _Makers:
     """Who made the changes of a history. The newest checkpoints are asked first, and all of them only for older changes."""
 
-    def __init__(self, context: "Context", history: PathHistory) -> None:
+    def __init__(self, history: PathHistory, timeline: WorktreeTimeline) -> None:
         """`history`: the one that is read first."""
-        self._context, self._history = context, history
+        self._history, self._timeline = history, timeline
         self._writers: dict[TurnView, RowWriter] = {}
 
-    @cached_property
-    def _newest(self) -> "NewestTurns | None":
-        from ...ops import newest_turns
-
-        found = newest_turns.read_some(self._context)
-        return found if found is not None and found.seq == self._history.everything[0][0].seq else None
-
-    @cached_property
+    @property
     def view(self) -> TurnView:
         """All turns."""
-        everything = self._history.everything
-        if not self._history.is_read and everything:
-            everything = [pair for pair in self._context.store.checkpoints() if pair[0].seq <= everything[0][0].seq]
-        return TurnView(self._context, everything=everything)
+        return self._timeline.whole.view
 
     def known(self, rows: list[PathChange]) -> list[PathChange]:
         """The first ones of these rows that the newest checkpoints are enough for; all if none is."""
-        if self._history.is_read or self._newest is None:
+        if self._history.is_read:
             return rows
-        newest = self._newest
-        return list(takewhile(lambda row: row.before is not None and row.before.seq >= newest.since, rows)) or rows
+        since = self._timeline.newest().since
+        return list(takewhile(lambda row: row.before is not None and row.before.seq >= since, rows)) or rows
 
     def of(self, row: PathChange, path: bytes) -> "tuple[Maker | None, RowWriter | None]":
         """Returns (the maker of a change, what words it). None: unknown, because the checkpoint before it is not known."""
         if row.before is None:
             return None, None
-        view = self._newest.view if self._newest is not None and row.before.seq >= self._newest.since else self.view
+        view = self._timeline.since(row.before.seq)
         if row.before.id not in view.points or row.checkpoint.id not in view.points:
             return None, None
         if view not in self._writers:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ...model.diff import Change
     from ...model.turn_records import Turn
     from ...ops.context import Context
-    from ...ops.newest_turns import NewestTurns
     from ...ops.turn_view import TurnView
+    from ...ops.worktree_timeline import WorktreeTimeline
     from ..grammar.command_line import ParsedOptions
 
 _MAGIC = (":(", ":!", ":/", ":^")
@@ -86,54 +86,35 @@ class Words:
     def __init__(self, context: "Context", options: "ParsedOptions") -> None:
         """Nothing is read before a word needs it."""
         self._context, self._options = context, options
-        self._views: dict[bytes, TurnView] = {}
-        self._recent: NewestTurns | None = None
+        self._timelines: dict[bytes, WorktreeTimeline] = {}
         self._place = ReferencePlace(context.root.key, "", "")
 
     @property
     def view(self) -> "TurnView":
         """The turns of the worktree, or of the machine that the word resolved last names."""
-        from ...ops.turn_view import TurnView
+        return self._timeline.whole.view
 
-        place = self._place
-        if place.worktree not in self._views:
-            everything = self._context.store.checkpoints()
-            if self._recent is not None:  # numbers stay what they are since the first word
-                everything = [pair for pair in everything if pair[0].seq <= self._recent.seq]
-            self._views[place.worktree] = TurnView(self._context, everything=everything, place=place)
-        return self._views[place.worktree]
+    @property
+    def _timeline(self) -> "WorktreeTimeline":
+        """That of the worktree, or of the machine that the word resolved last names."""
+        from ...ops.worktree_timeline import WorktreeTimeline
+
+        if self._place.worktree not in self._timelines:
+            self._timelines[self._place.worktree] = WorktreeTimeline(self._context, place=self._place)
+        return self._timelines[self._place.worktree]
 
     def view_with(self, turn: "Turn") -> "TurnView":
-        """A view that a turn was found in. Older turns may be missing in it: `view` has all."""
-        known = () if self._recent is None or self._needs_full_view() else self._recent.view.turns
-        is_there = turn.n <= len(known) and known[turn.n - 1].id == turn.id
-        return self._recent.view if self._recent is not None and is_there else self.view
+        """A view that has a turn. Older turns may be missing in it: `view` has all."""
+        return self._timeline.with_turns(turn.n)
 
     def newest(self) -> "Turn | None":
         """The newest turn."""
-        view = self._newest_view(1)
+        view = self._timeline.with_turns(1)
         return view.turns[0] if view.turns else None
 
     def turn_of(self, point: Checkpoint) -> "Turn | None":
         """The turn that a checkpoint belongs to."""
-        from ...ops import newest_turns
-
-        recent = None if self._needs_full_view() else newest_turns.read_newest(self._context, 0, point.id)
-        return (self.view if recent is None else recent.view).turn_of(point.id)
-
-    def _needs_full_view(self) -> bool:
-        """True if only `view` will do, or if it was read."""
-        return bool(self._place.machine) or self._place.worktree in self._views
-
-    def _newest_view(self, turns: int) -> "TurnView":
-        """A view that has this many of the newest turns, if there are so many."""
-        from ...ops import newest_turns
-
-        if turns < 1 or self._needs_full_view():
-            return self.view
-        if self._recent is None:
-            self._recent = newest_turns.read_newest(self._context, turns)
-        return self.view if self._recent is None or self._recent.turns < turns else self._recent.view
+        return self._timeline.with_checkpoint(point.id).turn_of(point.id)
 
     def _switch_to_machine_of(self, word: str) -> str:
         """A word without its machine. Its machine is that of the view from now on."""
@@ -147,7 +128,7 @@ class Words:
         there = self._switch_to_machine_of(word)
         reference = turn_of(there)
         if reference is not None and not self._is_number_of_machine(there):
-            view = self._newest_view(reference[0])
+            view = self._timeline.with_turns(reference[0])
             try:
                 of, state = view.find_state(there)
             except errors.CheckpointError:
@@ -192,7 +173,7 @@ class Words:
         there = self._switch_to_machine_of(word)
         reference = turn_of(there)
         if reference is not None and not reference[1] and not self._is_number_of_machine(there):
-            return self._newest_view(reference[0]).find_turn(there)
+            return self._timeline.with_turns(reference[0]).find_turn(there)
         point = _checkpoint_or_better_hint(self._context, word, lambda: f"casrewind log {shell_quoted(word)}", self._options)
         found = self.side_named(word) if point.id.startswith(there) else Side(point)
         return found.turn if found.turn is not None and found.side == "before" else point

@@ -29,8 +29,8 @@ from ...ops.finish_restore import finish_restore
 from ...ops.inner_projects import find_inner_turns
 from ...ops.machine_merge import edit_keeper
 from ...ops.makers_of_plan import edited_outside
-from ...ops.newest_turns import NewestTurns, read_all, read_some
 from ...ops.turn_view import TurnView
+from ...ops.worktree_timeline import Part, WorktreeTimeline
 from ...store.catalog import Marked
 from ..plan.facts import branches_in_words, lost_rules, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
@@ -110,11 +110,10 @@ class TimelineModel:
         """Reads nothing yet. `keep_edits`: a restore keeps what was edited outside of turns."""
         self._context, self._keep_edits = context, keep_edits
         self._seen: ScannedWorktree | None = None
-        self._view: TurnView | None = None
         self._waiting: Iterator[Row] = iter(())
         self._read: list[PickerRow] = []
         self._inside: dict[str, list[PickerRow]] = {}
-        self._part: NewestTurns | None = None
+        self._part: Part | None = None
         self._step = _STEP
         self._elsewhere: list[PickerRow] = []
 
@@ -128,13 +127,9 @@ class TimelineModel:
 
     def _read_all_rows(self) -> Iterator[Row]:
         """Yield all rows. Those that the newest checkpoints are enough for come before the others are read."""
-        self._part, read = read_some(self._context, self._seen), 0
-        if self._part is not None:
-            self._view, read = self._part.view, self._part.rows
-            yield from self._view.rows(part=slice(read))
-        self._view = TurnView(self._context, self._seen) if self._part is None else read_all(self._context, self._part)
-        self._part = None
-        yield from self._view.rows(part=slice(read, None))
+        timeline = WorktreeTimeline(self._context, self._seen)
+        for self._part, rows in timeline.parts_from(timeline.newest()):
+            yield from self._part.view.rows(part=rows)
 
     def timeline_with_more(self) -> PickerTimeline:
         """The timeline with some more rows. Each time there are twice as many, because all of them are arranged again."""
@@ -149,24 +144,24 @@ class TimelineModel:
 
     def turns_with_changes(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
         """Turns with their changes, by key."""
-        assert self._view is not None
-        return {
-            row.key: row._replace(item=self._view.with_changes(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)
-        }
+        assert self._part is not None
+        view = self._part.view
+        return {row.key: row._replace(item=view.with_changes(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
 
     def _read_more(self, most: int) -> PickerTimeline:
         before = len(self._read)
         items, is_complete = self._next_rows(most)
-        view, part = self._view, self._part
-        assert view is not None
+        part = self._part
+        assert part is not None
+        view = part.view
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
         for item in items:
             row = picker_rows.row_of(item, view.points, newest.id if newest is not None else "")
             self._read.append(row._replace(is_final=True))
-        turns = view.turns if part is None else view.turns[: part.turns]
+        turns = view.turns[: part.turns]
         known = next((row.item.n for row in reversed(self._read) if isinstance(row.item, Turn)), 0)
         rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in turns[known:])
-        if part is None and (is_complete or (before and not self._inside)):  # the first rows do not wait for it
+        if part.is_all and (is_complete or (before and not self._inside)):  # the first rows do not wait for it
             shown = {row.target for row in self._read if isinstance(row.item, SavedRow | Reset)}
             shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
             self._inside = picker_rows.rows_inside_turns(view.turns, view.points, shown)
@@ -186,7 +181,7 @@ class TimelineModel:
             elsewhere=self._elsewhere,
             unfinished=interrupted_restore_details(self._context),
             is_complete=is_complete,
-            total=None if part is None else self._context.store.count_listed_checkpoints(self._context.root.key),
+            total=None if part.is_all else self._context.store.count_listed_checkpoints(self._context.root.key),
         )
 
     def _next_rows(self, most: int) -> tuple[list[Row], bool]:
@@ -242,8 +237,8 @@ class TimelineModel:
         if isinstance(item, Turn) and item.changes is None:
             if item.to_now and self._seen is None:
                 self.scan_worktree()
-            assert self._view is not None
-            item = self._view.with_changes(item)
+            assert self._part is not None
+            item = self._part.view.with_changes(item)
         changes, unclear = (item.changes, item.unclear) if isinstance(item, Turn | Outside | Reset) else ((), ())
         if changes is None:
             raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
@@ -254,7 +249,7 @@ class TimelineModel:
         item = row.item
         if not isinstance(item, Turn):
             return item.own_prompt if isinstance(item, Checkpoint) else ""
-        point = self._view.points.get(item.before or "") if self._view is not None else None
+        point = self._part.view.points.get(item.before or "") if self._part is not None else None
         text = item.prompt
         if point is not None and len(text) >= _WHOLE:
             text = conversation.full_prompt(self._context, point) or text

@@ -66,14 +66,11 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
     if not point.session_key[1] or (point.worktree != context.root.key and not point.more.machine):
         return None
-    from ...ops import newest_turns
-    from ...ops.turn_view import TurnView
+    from ...ops.worktree_timeline import WorktreeTimeline
 
     with suppress(errors.CasrewindError):
         place = ReferencePlace(point.worktree, lookup.name_of_machine(context, point), "")
-        newest = None if place.machine else newest_turns.read_newest(context, 0, point.id)
-        view = TurnView(context, needs_operations=False, place=place) if newest is None else newest.view
-        turn = view.turn_of(point.id)
+        turn = WorktreeTimeline(context, needs_operations=False, place=place).with_checkpoint(point.id).turn_of(point.id)
         return turn if turn is not None and point.id in (turn.before, turn.after) else None
     return None
 

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from casrewind.agents import client_process
-from casrewind.ops import agent_event, newest_turns
+from casrewind.ops import agent_event, worktree_timeline
 from casrewind.store.agent_sessions import AgentSession
 from support.agent_turns import AgentTurns
 from casrewind.workspace import open as opened
@@ -15,7 +15,7 @@ from support import sample_start
 from support.function_calls import count_calls
 from support.trees import plant
 
-WINDOWS, TURNS = (newest_turns.WINDOWS, 130) if sample_start.takes_all else ((128, 512), 65)
+WINDOWS, TURNS = (worktree_timeline.WINDOWS, 130) if sample_start.takes_all else ((128, 512), 65)
 """How many checkpoints are read at first and then: a push reads half, of histories half as long. So many turns are more than those."""
 MOST = WINDOWS[0]
 WORDS = [
@@ -38,7 +38,7 @@ class Agent(AgentTurns):
 
 @pytest.fixture(autouse=True)
 def windows(monkeypatch):
-    monkeypatch.setattr(newest_turns, "WINDOWS", WINDOWS)
+    monkeypatch.setattr(worktree_timeline, "WINDOWS", WINDOWS)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def both(run, monkeypatch, words):
     """The result of a command with the newest checkpoints, and with all of them."""
     part = run(words)
     with monkeypatch.context() as patch:
-        patch.setattr(newest_turns, "WINDOWS", ())
+        patch.setattr(worktree_timeline, "WINDOWS", ())
         return part, run(words)
 
 
@@ -118,6 +118,16 @@ def test_a_client_at_work_on_an_old_turn(agent, run, monkeypatch):
         part, whole = both(run, monkeypatch, words)
         assert part == whole, words
     assert "shared" in run(("list", "-n", "5")).out, "two turns ran"
+
+
+def test_no_number_moves_while_more_is_read_and_the_project_goes_on(agent, run):
+    work(agent, 130)
+    read = worktree_timeline.WorktreeTimeline(agent.context)
+    newest, oldest = read.with_turns(1), agent.workspace.checkpoints()[-1][0]
+    work(agent, 2, 130)
+    whole = read.with_checkpoint(oldest.id)
+    assert len(newest.turns) < len(whole.turns) == 130 and newest.turns[:9] == whole.turns[:9]
+    assert [turn.prompt for turn in worktree_timeline.WorktreeTimeline(agent.context).with_turns(3).turns[:3]] == ["prompt 131", "prompt 130", "prompt 129"]
 
 
 def test_a_project_without_turns(agent, run, monkeypatch):
