@@ -153,6 +153,16 @@ class Outline:
         done = tuple(whole for at in places for done in self._operations[at] for whole in self._whole_operations(done))
         return tuple(self.turns[number - 1] for number in numbers), done
 
+    def background_turn(self, first: str, last: str) -> tuple[Turn, ...]:
+        """The turn whose background work lies between two checkpoints that `possible_makers` knows no turn for, or ()."""
+        start, end = self._positions[first], self._positions[last]
+        found = (slot.row.of for slot in self._background if isinstance(slot.row, Outside) and slot.first <= start and end <= slot.last)
+        return tuple(self.turns[number - 1] for number in found)
+
+    @cached_property
+    def _background(self) -> list[_Slot]:
+        return [slot for slot in self._all_rows_without_changes if isinstance(slot.row, Outside) and slot.row.of]
+
     def _whole_operations(self, done: PastOperation) -> Sequence[PastOperation]:
         """The operation that a record is about: that of an interrupted one, if this is its end."""
         return self._operations[self._positions[done.target]] if done.op == CONTINUE and done.target in self._positions else (done,)

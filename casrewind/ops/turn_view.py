@@ -37,7 +37,8 @@ _LARGE = 1000  # changes of a difference that is not remembered
 
 
 class Maker(NamedTuple):
-    """The source of a change. `by`: "turn" (or parallel turns), "outside", or an operation's row name."""
+    """The source of a change. `by`: "turn" (or parallel turns), "outside", or an operation's row name. Outside, `turns` has the turn
+    whose background work it is."""
 
     by: str
     turns: tuple[Turn, ...]
@@ -180,7 +181,7 @@ class TurnView:
             changes = self._differ.plan(done.plan).changes or ()
             if any(not path or change.path == path or change.path.startswith(path + b"/") for change in changes):
                 return Maker(row_name(done.op, self.points[done.safety].more.op), (), done)
-        return Maker("turn" if turns else "outside", turns, None)
+        return Maker("turn", turns, None) if turns else Maker("outside", self._outline.background_turn(first, last), None)
 
     def find_turn(self, reference: str) -> Turn:
         """The turn that `N`, `@N` or the id of its before names. Raises CheckpointNotFound."""

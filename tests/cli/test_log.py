@@ -205,3 +205,21 @@ def test_without_a_path_it_is_the_history_turn_by_turn(turns):
     history = turns.json("log")
     assert [turn["n"] for turn in history["turns"]] == [2, 3]
     assert [[change["path"] for change in row["change"]] for row in history["rows"]] == [["till.py"], ["till.py"], ["till.py"], ["alpha", "till.py"]]
+
+
+def test_background_work_of_a_turn_is_named_as_in_list(workspace, root, casrewind):
+    agent = AgentTurns(workspace, root)
+    agent.prompt("a", "build it")
+    plant(root, {"other": b"1"})
+    agent.stop("a")
+    plant(root, {"built": b"1"})
+    agent.tell("UserPromptSubmit", "b", prompt="<task-notification>\n<task-id>b1</task-id>")
+    agent.stop("b")
+    plant(root, {"built": b"2"})
+    workspace.save()
+    workspace.close()
+    assert "work in the background of @1" in casrewind("list", code=0).out
+    lines = casrewind("log", "built", code=0).out.splitlines()
+    assert lines[1].endswith("edited outside of a turn") and lines[2].endswith("claude s1  work in the background of @1")
+    found = casrewind.json("log", "built")["changes"]
+    assert [(row["by"], [turn["n"] for turn in row["turns"]]) for row in found] == [("outside", []), ("outside", [1])]

@@ -159,7 +159,7 @@ def _suspect_changes(view: TurnView, good: "Candidate", suspects: "Sequence[Cand
 
 def _suspect_change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bisected.SuspectChange:
     maker = view.maker_of(old.id, new.id, b"")
-    if len(maker.turns) == 1 and maker.operation is None:
+    if len(maker.turns) == 1 and maker.by == "turn":
         turn = view.with_changes(maker.turns[0])
         moment = turn.ended_ns or turn.started_ns or new.created_ns
         return bisected.SuspectChange(old, new, f'@{turn.n} "{first_words(turn.prompt)}" ({age_in_words(moment)})', maker.by, (turn,))

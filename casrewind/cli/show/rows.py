@@ -162,6 +162,8 @@ class RowWriter:
         if maker.operation is not None:
             done = maker.operation
             return done_title(maker.by, done.target, done.safety, self._view.named, self._view.marks, self._sides)
+        if maker.by == "outside" and maker.turns:
+            return _KINDS[BACKGROUND].format(maker.turns[0].n)
         return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
 
     def _turn_text(self, turn: Turn, found: RowText) -> RowText:
