@@ -1,8 +1,7 @@
 """The rows of the turn view: what each prompt changed, and what changed outside of a turn.
 
 The danger prevented here: a change is charged to the wrong prompt, to two prompts, or to no prompt. Every step between
-two states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is
-unknown.
+two states belongs to the turns that run in it, or to one row outside of a turn. A step over forgotten checkpoints is unknown.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -372,11 +371,9 @@ class _Composed:
         self._whole: dict[bytes, _Sides] = {}  # of the spans that are done
         self._sides: dict[bytes, _Sides] = {}  # of this span
         self._shared: dict[bytes, set[int]] = {}
-        self._displaced: dict[bytes, tuple[Change, frozenset[int]]] = {}
-        """What a shared path had, and the turn alone took away."""
+        self._displaced: dict[bytes, tuple[Change, frozenset[int]]] = {}  # what a shared path had, and the turn alone took away
         self._unclear: dict[bytes, Change] = {}
-        self._dropped: dict[bytes, tuple[_Sides, set[int]]] = {}
-        """The change of a path that was dropped last, and the turns that shared it."""
+        self._dropped: dict[bytes, tuple[_Sides, set[int]]] = {}  # a path's last dropped change, and the turns that shared it
         self._damaged = self._unknown = False
 
     def add(self, step: Difference, others: tuple[int, ...]) -> None:
