@@ -25,7 +25,7 @@ SAMPLE = {
         from . import provenance
         TYPE_CHECKING = False
         if TYPE_CHECKING:
-            from . import outside_edits
+            from . import keep_edits
         _MOST = 5
         # a remark
         class Declined(Exception):
@@ -33,10 +33,10 @@ SAMPLE = {
         class Kept(Declined): ...
         def restore(confirm=None, *, dry_run=False):
             'Restores.'
-            from . import outside_edits
-            return outside_edits
+            from . import keep_edits
+            return keep_edits
     """,
-    "ops/outside_edits.py": "_MOST = 1 << 20",
+    "ops/keep_edits.py": "_MOST = 1 << 20",
     "ops/provenance.py": "NAME = 'x'",
     "ops/gc.py": """
         def collect(*, dry_run): ...

@@ -41,14 +41,27 @@ def naive(story, outline, turn):
     """A turn's change put together step by step, as it is defined."""
     order = outline._boundaries
     number = len(outline.turns) - turn.n
-    whole, shared = {}, set()
+    whole, shared, dropped = {}, set(), {}
+    acc = {}
+
+    def drop(change):
+        """It was written outside of the turn; what brings back what the turn had left counts again."""
+        path = change.path
+        sides = [known.pop(path) for known in (whole, acc) if path in known]
+        if sides:
+            dropped[path] = (sides[0][0], sides[-1][1], path in shared)
+        shared.discard(path)
+        if path in dropped and same_for_restore(dropped[path][1], change.new):
+            whole[path] = dropped[path][:2]
+            shared.update([path] if dropped[path][2] else [])
+
     points = story.points()
     operations = {}
     for record in story.records:
         if isinstance(record, PastOperation):
             operations.setdefault(record.safety, []).append(record)
     for span in order.turns[number].spans:
-        acc = {}
+        acc.clear()
         for at, old, new in edges(story):
             if not span.first < at <= span.last:
                 continue
@@ -58,9 +71,7 @@ def naive(story, outline, turn):
             is_loose = behind.trigger == "safety" and behind.id not in operations and order.own.get(at - 1) not in outline._runners[at - 1]
             for change in compared(old, new):
                 if is_loose:
-                    acc.pop(change.path, None)
-                    whole.pop(change.path, None)
-                    shared.discard(change.path)
+                    drop(change)
                     continue
                 first = acc[change.path][0] if change.path in acc else change.old
                 acc[change.path] = (first, change.new)
@@ -74,9 +85,7 @@ def naive(story, outline, turn):
                         if own:
                             acc[change.path] = (acc[change.path][0] if change.path in acc else change.old, change.new)
                         else:
-                            acc.pop(change.path, None)
-                            whole.pop(change.path, None)
-                            shared.discard(change.path)
+                            drop(change)
         for path, (old, new) in acc.items():
             if not same_for_restore(old, new):
                 whole[path] = (whole[path][0] if path in whole else old, new)
