@@ -36,6 +36,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.turn_records import Turn
     from .ops.adopt import Adopted, Moved
     from .ops.all_stores import Found, Pruned, Spared, Timeline
+    from .ops.change import Declined
     from .ops.compare import Comparison
     from .ops.damage import Place
     from .ops.execute import Restored, WrittenDirectory
@@ -44,7 +45,6 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.pins import Marking
     from .ops.purge import Gone, Purged
     from .ops.purge_text import Covered, Holder, TextPurged
-    from .ops.restore import Declined
     from .ops.rewind import Chat, Rewound
     from .ops.save import Saved
     from .ops.status import Status
@@ -165,7 +165,7 @@ _ROOMS = {
     "ops.pins": "Marking",
     "ops.purge": "Gone Purged",
     "ops.purge_text": "Covered Holder TextPurged",
-    "ops.restore": "Declined",
+    "ops.change": "Declined",
     "ops.rewind": "Chat Rewound",
     "ops.save": "Saved",
     "ops.status": "Status",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .model.plan import Plan
     from .model.retention import Limits
     from .model.turn_records import Turn
+    from .ops.change import Confirm
     from .ops.compare import Comparison
     from .ops.execute import Restored
     from .ops.gc import Collected
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from .ops.pins import Marking
     from .ops.purge import Purged
     from .ops.purge_text import TextPurged
-    from .ops.restore import Confirm, NewKeeper
+    from .ops.restore import NewKeeper
     from .ops.rewind import Rewound
     from .ops.status import Status
     from .ops.usage import Usage
@@ -199,9 +200,7 @@ class Workspace:
         """The domain of a checkpoint: its ignore rules and skipped paths."""
         return self._context.store.domain(self.checkpoint(point).domain)
 
-    def diff(
-        self, old: Checkpoint | str, new: Checkpoint | str | None = None, scope: Sequence[bytes] = ()
-    ) -> "Comparison":
+    def diff(self, old: Checkpoint | str, new: Checkpoint | str | None = None, scope: Sequence[bytes] = ()) -> "Comparison":
         """The changes from `old` to `new`, or to the current worktree. Publishes nothing. `scope` limits the comparison
         to these paths and all paths below them; empty means everything. Raises UnsafePath for a path that is not below
         the root, PathNotFound if no path in `scope` exists on either side or in the worktree."""
@@ -264,16 +263,17 @@ class Workspace:
     ) -> "Restored":
         """Restore the worktree, or the paths in `scope` (as in `diff`), to a checkpoint. `undo` reverts it.
 
-        `confirm` is called with the Plan before any change; if it returns False, Declined is raised. With
-        `skip_damaged`, paths with damaged content are left unchanged; otherwise StoreDamaged is raised. Paths left
+        `confirm` is called with the Plan before any change; if it returns False, Declined is raised. Nothing is locked
+        meanwhile: a path that changes until then is left unchanged. It is called once more, and `Plan.why_again` says why, if another
+        restore, undo or redo was made, or a program opened a database. `Plan.open_files` names databases that a program has open for
+        writing, and other open files beside them; True agrees to change those. Without `confirm`, DatabaseOpen is raised.
+
+        With `skip_damaged`, paths with damaged content are left unchanged; otherwise StoreDamaged is raised. Paths left
         unchanged are not an error: `Restored.kept` names them, and `incomplete` is True if some of them should have
         changed. With `keep_edits`, only what turns did since the checkpoint is taken back: a file that was also edited
         outside of turns is merged by lines, and one that no turn changed is not touched. What changed in a turn whose end
-        was not seen is left unchanged, too. `Restored.edited` names the files
-        that are not as in the checkpoint. UsageError is raised if no turn began since.
-
-        `Plan.open_files` names databases that a program has open for writing, and other open files beside them. A `confirm` that
-        returns True agrees to change those; without `confirm`, DatabaseOpen is raised.
+        was not seen is left unchanged, too. `Restored.edited` names the files that are not as in the checkpoint. UsageError
+        is raised if no turn began since.
 
         Raises RootRefused (checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an

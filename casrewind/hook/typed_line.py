@@ -1,8 +1,8 @@
 """A command that a person types in a client. It shows its plan first, and changes files when it is typed again with `yes`.
 
 The danger prevented here: a person agrees to one plan, and another one is carried out. So the word behind `yes` is made
-from the plan itself: four characters of the checkpoint's id, and four of a digest of every change with both sides.
-Nothing is stored.
+from the plan itself: four characters of the checkpoint's id, and four of a digest of every change with both sides. The plan is
+kept under that code (store/shown_plans.py): a path that changed since it was shown stays as it is.
 """
 
 import re
@@ -13,6 +13,7 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model import digest as digests
 from ..model import plan as plans
+from ..model.history import History, encode_history
 from ..model.plan import Plan
 
 YES = "yes"
@@ -66,7 +67,18 @@ def parse_typed_option(line: str) -> TypedLine:
 def code_of_plan(anchor: str, other_choices: str, plan: Plan) -> str:
     """The code of a plan. `anchor`: the id of its checkpoint, or of its session. `other_choices`: what else it depends on."""
     kept = b"".join(b"%s\0%s\0" % (item.path, item.reason.encode("utf-8", "surrogateescape")) for item in plan.kept)
-    databases = b"".join(b"%s\0%d\0" % (item.path, item.pid) for item in plan.open_files if item.is_database)
+    databases = _open_databases(plan)
     data = b"\0".join((anchor.encode(), other_choices.encode("utf-8", "surrogateescape"), plans.encode(plan.actions), kept))
     data += b"\0" + databases if databases else b""
     return f"{anchor[:4]}-{digests.of(data).hex()[:4]}"
+
+
+def digest_of_question(anchor: str, other_choices: str, plan: Plan, history: History) -> bytes:
+    """All that a yes depends on but the paths: what is asked for, the open databases, and that no other restore was made."""
+    steps = encode_history(history._replace(current=""))  # which a save changes
+    words = (anchor.encode(), other_choices.encode("utf-8", "surrogateescape"), _open_databases(plan), steps)
+    return digests.of(b"".join(b"%d\0%s" % (len(word), word) for word in words))
+
+
+def _open_databases(plan: Plan) -> bytes:
+    return b"".join(b"%s\0%d\0" % (item.path, item.pid) for item in plan.open_files if item.is_database)

@@ -146,7 +146,8 @@ class Actions(Sequence[Action]):
 
 class Plan(NamedTuple):
     """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
-    removed files. `open_files`: that a program has open for writing. `read`: see ops.execute.Restored."""
+    removed files. `open_files`: that a program has open for writing. `read`: see ops.execute.Restored. `why_again`: why a person is
+    asked once more, or ""."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
@@ -154,6 +155,7 @@ class Plan(NamedTuple):
     only_copies: tuple[OnlyCopy, ...] = ()
     open_files: tuple[OpenFile, ...] = ()
     read: "Callable[[bytes, Entry], bytes | None] | None" = None
+    why_again: str = ""
 
 
 def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:

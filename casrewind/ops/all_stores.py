@@ -10,7 +10,7 @@ from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..store import registry
 from ..worktree import root as roots
-from .restore import Declined
+from .change import Declined
 
 
 class Timeline(NamedTuple):

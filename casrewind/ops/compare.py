@@ -14,7 +14,6 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest, paths
-from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Domain, Skip
@@ -178,14 +177,6 @@ def read_present(context: Context, path: bytes, entry: Entry) -> bytes | None:
     except (OSError, NotCapturable):
         return None
     return keeper.data if captured is not None and captured.entry.digest == entry.digest else None
-
-
-def changed_since_merge(context: Context, actions: Sequence[Action], merged: Sequence[Merged]) -> list[bytes]:
-    """The files of a plan that are to become a merge and have changed since: a person agreed to a merge of other lines. A merge may
-    also come in place of a directory or a link, which has no lines."""
-    planned = plans.sort_and_pack(actions)
-    found = ((item.path, action.before) for item in merged if (action := planned.get(item.path)) is not None)
-    return [path for path, before in found if before is not None and before.kind == FILE and read_present(context, path, before) is None]
 
 
 class _Keeper(DryRunWriter):

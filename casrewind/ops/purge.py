@@ -36,11 +36,12 @@ from ..store import chunker, ledger, packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.maintenance import Maintenance
 from ..store.reachability import Marker, references
+from ..store.shown_plans import remove_shown_plans
 from . import gc
+from .change import Declined
 from .context import Context
 from .damage import DamageSearch
 from .restorable import name_checkpoint_in_errors
-from .restore import Declined
 from .save import scan_now
 
 _CACHED = 4096
@@ -347,6 +348,7 @@ def finish_interrupted(context: Context, maintenance: Maintenance) -> None:
 def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put], LedgerRewrite]) -> None:
     """Apply what `collect` returns; `collect` runs again if something was published since. The caller must hold the
     maintenance lock. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
+    remove_shown_plans(context.store.path)
     for _ in range(_TRIES):
         reach, seq, found = _store_and_mark(context, maintenance, collect)
         with maintenance.hold_store_exclusively():

@@ -24,11 +24,11 @@ from ..store import chunker, missed_events, packs
 from ..store.chunker import ChunkRef
 from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
+from .change import Declined
 from .context import Context
 from .damage import DamageSearch
 from .purge import Fields, LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
 from .restorable import name_checkpoint_in_errors
-from .restore import Declined
 from .save import PROMPT
 
 DROPPED = "***"

@@ -4,7 +4,6 @@ The danger prevented here: a restore overwrites or deletes bytes that no checkpo
 current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
 """
 
-import time
 from collections.abc import Callable, Sequence
 
 from .. import errors
@@ -22,8 +21,9 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import PROTECTED, ProtectedPlaces
 from . import preflight, safety_capture
+from .change import ChangeRecord, Confirm, Declined, WorktreeChange, ask_and_carry_out
 from .context import Context
-from .execute import Restored, execute
+from .execute import Restored
 from .restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 from .safety_capture import CapturedState
 
@@ -33,16 +33,6 @@ if TYPE_CHECKING:  # few restores have edits
 
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
-
-Confirm = Callable[[Plan], bool]
-"""Asks the user to confirm a plan, with the databases in it that programs have open (`Plan.open_files`)."""
-Prepared = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
-"""Returns (what would be done and kept, the current state), with new blobs in the given writer."""
-
-
-class Declined(Exception):
-    """The user declined. Nothing was changed."""
-
 
 class EditsKept(Declined):
     """The user declined this plan, and asks for one that keeps edits made outside of turns."""
@@ -83,9 +73,26 @@ def restore(
     confirm: Confirm | None = None,
     edits: "ChosenEdits | None" = None,
 ) -> Restored:
-    """Reset the worktree (or the paths in `scope`) to `target`.
+    """Reset the worktree (or the paths in `scope`) to `target`, if `confirm` agrees. `dry_run` publishes and changes nothing. Other
+    arguments and errors: see prepare_restore."""
 
-    `dry_run` publishes and changes nothing. `confirm` is called with the plan before anything is published.
+    def prepare() -> WorktreeChange:
+        return prepare_restore(context, target, scope=scope, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
+
+    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
+
+
+def prepare_restore(
+    context: Context,
+    target: Checkpoint,
+    *,
+    scope: Sequence[bytes] = (),
+    skip_damaged: bool = False,
+    keeper: NewKeeper | None = None,
+    edits: "ChosenEdits | None" = None,
+) -> WorktreeChange:
+    """The change that resets the worktree (or the paths in `scope`) to `target`.
+
     `skip_damaged` keeps paths with damaged content in the store as they are. With a `keeper`, only what turns did since is
     taken back. `edits`: the paths in `scope` that are chosen, and what of each. Raises JournalOpen, RootRefused,
     PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
@@ -95,70 +102,13 @@ def restore(
             f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}",
             "restore it there, or elsewhere with --to DIR"
         )
-    preflight.refuse_open_journal(context)
+    current = "" if scope or keeper is not None or edits is not None else target.id
+    record = ChangeRecord(Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current), target)
 
-    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+    def look(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         return _plan_from_target(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
 
-    if dry_run:
-        return plan_without_changes(context, prepared)
-    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
-        preflight.refuse_open_journal(context)
-        preflight.refuse_forgotten(context, target)
-        report, now = prepared(writer)
-        if not report.actions:
-            return report._replace(dry_run=False)
-        current = "" if scope or keeper is not None or edits is not None else target.id
-        operation = Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current)
-        return confirm_and_execute(context, writer, operation, report, now, confirm)
-
-
-def plan_without_changes(context: Context, prepared: Prepared) -> Restored:
-    """What would be done. Publishes and changes nothing. Raises as the operation would."""
-    report, now = prepared(DryRunWriter(context.store.read, context.store.read_many))
-    report = _with_only_copies(context, now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
-    preflight.check_and_add_parent_modes(context, now, report.actions)
-    return report._replace(dry_run=True)
-
-
-def confirm_and_execute(
-    context: Context, writer: StoreWriter, operation: Operation, report: Restored, now: CapturedState, confirm: Confirm | None
-) -> Restored:
-    """Execute the actions of a report if the user confirms them, else raise Declined. Raises DatabaseOpen for a database
-    that the user was not told of."""
-    report = _with_only_copies(context, now, report)
-    named = () if confirm is None else preflight.find_open_files(context, report.actions)
-    if confirm is not None and not confirm(Plan(report.actions, report.kept, report.merged, report.only_copies, named, report.read)):
-        raise Declined
-    report = report._replace(open_files=preflight.find_open_files(context, report.actions))
-    preflight.refuse_open_databases(report.open_files, named)  # the user may confirm late
-    if report.merged:
-        report = _with_merges_of_now(context, report)
-        if not report.actions:
-            return report
-    actions = preflight.check_and_add_parent_modes(context, now, report.actions)  # only now: the user may confirm late
-    return execute(context, writer, operation, report, now, actions)
-
-
-def _with_only_copies(context: Context, now: CapturedState, report: Restored) -> Restored:
-    """A report with the files that may be the only copies of ignored ones. What an undo removes came from a checkpoint."""
-    removed = [action for action in report.actions if action.after is None]
-    if not removed or report.op == history.UNDO:
-        return report
-    from .only_copies import find_only_copies
-
-    return report._replace(only_copies=find_only_copies(context, now, report.target, removed))
-
-
-def _with_merges_of_now(context: Context, report: Restored) -> Restored:
-    """The report without merges of files that have changed since, which are left alone. The others get the present time."""
-    from .compare import changed_since_merge
-
-    moved = changed_since_merge(context, report.actions, report.merged)
-    plan = plans.keep_paths(Plan(report.actions, report.kept), [Kept(path, plans.CHANGED_NOW, benign=False) for path in moved])
-    merged = tuple(item for item in report.merged if item.path not in moved)
-    actions = plans.with_times(plan.actions, {item.path for item in merged}, time.time_ns())
-    return report._replace(actions=actions, kept=plan.kept, merged=merged)
+    return WorktreeChange(context, look, record)
 
 
 def _plan_from_target(

@@ -27,13 +27,13 @@ from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
+from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions, entry_of_stored_bytes
 from .context import Context
 from .execute import Restored
 from .moved_files import find_moved_files
 from .path_contents import FileMovedOn, PathContents
 from .provenance import Makers, Provenance
-from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .safety_capture import CapturedState
 from .turn_view import TurnView
 from .undo import prepare_actions
@@ -79,12 +79,36 @@ def revert(
     edits: ChosenEdits | None = None,
     hunks: Mapping[bytes, ChosenEdit] | None = None,
 ) -> Restored:
-    """Take back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
+    """Take back what `turns` (of `view`, the newest first) changed, if `confirm` agrees. `dry_run` changes nothing. Other arguments
+    and errors: see prepare_revert."""
+
+    def prepare() -> WorktreeChange:
+        return prepare_revert(
+            context, view, turns, scope, shared=shared, running=running, conflicts=conflicts, skip_damaged=skip_damaged, edits=edits,
+            hunks=hunks,
+        )  # fmt: skip
+
+    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
+
+
+def prepare_revert(
+    context: Context,
+    view: TurnView,
+    turns: Sequence[Turn],
+    scope: Sequence[bytes] = (),
+    *,
+    shared: bool = False,
+    running: bool = False,
+    conflicts: str = ASIDE,
+    skip_damaged: bool = False,
+    edits: ChosenEdits | None = None,
+    hunks: Mapping[bytes, ChosenEdit] | None = None,
+) -> WorktreeChange:
+    """The change that takes back what `turns` (of `view`, the newest first) changed, at the paths in `scope` or everywhere.
 
     `shared`: also where other turns may have changed a path at the same time, or a person behind a turn whose end nobody saw.
     `running`: also a turn that still runs; else
-    StoreBusy is raised. `conflicts`: see ASIDE. `dry_run` changes nothing. `confirm` is asked with the plan; without its
-    consent, Declined is raised. `edits`: the chosen paths of the plan, and the chosen part of each. `hunks`: the chosen
+    StoreBusy is raised. `conflicts`: see ASIDE. `edits`: the chosen paths of the plan, and the chosen part of each. `hunks`: the chosen
     hunks of what a single turn changed in its files. `undo` undoes a revert. Raises ContentInTheWay if a chosen path has
     changed since it was shown, CheckpointNotFound if a turn's change is not known, PathNotFound if no turn changed a path
     in `scope`, StoreDamaged unless `skip_damaged`, else as a restore does.
@@ -102,14 +126,14 @@ def revert(
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
     provenance = Provenance(context, view, before.seq, [turn.n for turn in turns])
-    files = PathMerger(context, done.steps, provenance, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
     parts = (hunks or {}).values()
-    files.contents.chosen = {part.wanted.digest: part.data for part in parts if part.wanted is not None and part.data is not None}
 
     def actions(_scan: Scan) -> Actions:
         return plans.sort_and_pack(reversed_action(path, steps) for path, steps in done.steps.items())
 
-    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+    def look(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+        files = PathMerger(context, done.steps, provenance, conflicts, is_one=len(turns) == 1, skip_damaged=skip_damaged, hint=hint)
+        files.contents.chosen = {part.wanted.digest: part.data for part in parts if part.wanted is not None and part.data is not None}
         files.set_writer_of_new_contents(writer)
         report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
@@ -122,15 +146,7 @@ def revert(
         merged = files.merged_by(planned)
         return report._replace(actions=planned, kept=plan.kept, merged=merged, read=files.contents.read_planned), now
 
-    preflight.refuse_open_journal(context)
-    if dry_run:
-        return plan_without_changes(context, prepared)
-    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
-        preflight.refuse_open_journal(context)
-        preflight.refuse_forgotten(context, before)
-        report, now = prepared(writer)
-        operation = Operation(RESTORE, 0, context.root.key, before.id, "", b"", "")
-        return confirm_and_execute(context, writer, operation, report, now, confirm) if report.actions else report
+    return WorktreeChange(context, look, ChangeRecord(Operation(RESTORE, 0, context.root.key, before.id, "", b"", ""), before))
 
 
 def _with_chosen_hunks(steps: Sequence[RevertStep], edit: ChosenEdit | None) -> Sequence[RevertStep]:

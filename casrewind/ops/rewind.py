@@ -23,14 +23,15 @@ from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
 from . import conversation as conversations
 from . import turns_elsewhere
+from .change import Declined
 from .context import Context
 from .conversation import Conversation, RewindTarget
 from .execute import Restored
 from .makers_of_plan import OtherSessions
-from .restore import Confirm, Declined, NewKeeper, restore
+from .restore import NewKeeper, restore
 
-Confirming = Callable[[Plan, tuple[bytes, ...]], bool]
-"""Asks the user to confirm a plan; the second argument lists paths that another session may have changed."""
+Confirming = Callable[[Plan, tuple[bytes, ...]], bool | Plan]
+"""As change.Confirm; the second argument lists paths that another session may have changed."""
 Choosing = Callable[[str], bool]
 """Asks the user to confirm the described action."""
 
@@ -297,17 +298,22 @@ def restore_and_find_foreign(
 ) -> tuple[Restored, tuple[bytes, ...]]:
     """Returns (result of the restore, paths that sessions not in `own` may have edited)."""
     others = OtherSessions(context, point, own)
-    asking: Confirm | None = None
-    if confirm is not None:
-        ask = confirm
-
-        def asking(plan: Plan) -> bool:
-            return ask(plan, others.among(plan.actions))
-
+    asking = None if confirm is None else _ConfirmWithOthers(confirm, others)
     report = restore(
         context, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=asking
     )
     return report, others.among(report.actions)
+
+
+class _ConfirmWithOthers:
+    """Asks for consent to a plan, and tells which of its paths another session may have edited."""
+
+    def __init__(self, confirm: Confirming, others: OtherSessions) -> None:
+        self._confirm, self._others = confirm, others
+        self.waits: bool = getattr(confirm, "waits", True)
+
+    def __call__(self, plan: Plan) -> bool | Plan:
+        return self._confirm(plan, self._others.among(plan.actions))
 
 
 def _checkpoint_of_prompt(

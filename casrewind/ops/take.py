@@ -33,12 +33,12 @@ from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight, save
+from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
 from .context import Context
 from .directory_origins import has_strange_id, origin_of
 from .execute import Restored
 from .provenance import Provenance
 from .restorable import Coverage, name_checkpoint_in_errors
-from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .revert import DAMAGED, PathMerger, RevertStep, WhatTurnsDid, keep_moved_files
 from .safety_capture import CapturedState
 from .turn_view import TurnView
@@ -127,14 +127,25 @@ def _not_made_error(context: Context, directory: str, name: str) -> errors.Check
 def take(
     context: Context, made: MadeDirectory, scope: Sequence[bytes] = (), *, dry_run: bool = False, confirm: Confirm | None = None
 ) -> Restored:
-    """Bring the changes of a directory here, at the paths in `scope` or everywhere. `undo` reverses it.
+    """Bring the changes of a directory here, if `confirm` agrees. `dry_run` changes nothing. Raises as prepare_take."""
 
-    `dry_run` changes nothing. `confirm` is asked with the plan; without its consent, Declined is raised. Raises PathNotFound
-    if the directory changed nothing in `scope`, StoreDamaged if a tree of the checkpoint cannot be read, else as a restore.
+    def prepare() -> WorktreeChange:
+        return prepare_take(context, made, scope)
+
+    if dry_run:
+        return prepare().plan()
+    report = ask_and_carry_out(prepare, confirm)
+    return report._replace(kept=(*report.kept, *_save_state_after(context, made))) if report.safety else report
+
+
+def prepare_take(context: Context, made: MadeDirectory, scope: Sequence[bytes] = ()) -> WorktreeChange:
+    """The change that brings the changes of a directory here, at the paths in `scope` or everywhere. `undo` reverses it.
+
+    Raises PathNotFound if the directory changed nothing in `scope`, StoreDamaged if a tree of the checkpoint cannot be read, else as
+    a restore, when it looks.
     """
-    preflight.refuse_open_journal(context)
 
-    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+    def look(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         merger = _Merger(context, made, scope, writer)
         report, now = prepare_actions(
             context, writer, merger.actions, TAKE, made.base.id, "", merger.resolve, made=merger.made, skip_damaged=True
@@ -145,17 +156,7 @@ def take(
         where = made.context.root.path
         return report._replace(actions=plan.actions, kept=plan.kept, merged=merged, taken_from=where, read=read), now
 
-    if dry_run:
-        return plan_without_changes(context, prepared)
-    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
-        preflight.refuse_open_journal(context)
-        preflight.refuse_forgotten(context, made.base)
-        report, now = prepared(writer)
-        if not report.actions:
-            return report
-        operation = Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", "")
-        report = confirm_and_execute(context, writer, operation, report, now, confirm)
-    return report._replace(kept=(*report.kept, *_save_state_after(context, made)))
+    return WorktreeChange(context, look, ChangeRecord(Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", ""), made.base))
 
 
 def _save_state_after(context: Context, made: MadeDirectory) -> list[Kept]:

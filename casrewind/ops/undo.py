@@ -4,7 +4,6 @@ The danger prevented here: work done after a restore is lost when that is revers
 `prepare` also serves a revert (ops/revert.py) and a take (ops/take.py), which decide in another way what a path becomes.
 """
 
-import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from .. import errors
@@ -18,15 +17,14 @@ from ..model.history import RESTORE, Operation
 from ..model.lost_work import OutsideEdits
 from ..model.manifest import DIR, Entry
 from ..model.plan import Action, Actions, Kept, Plan
-from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
 from . import preflight, safety_capture, save
+from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
 from .context import Context
 from .execute import Restored
-from .restore import Confirm, confirm_and_execute, plan_without_changes
 from .safety_capture import CapturedState, Stranger, obstacles_error
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
@@ -38,25 +36,40 @@ _SESSION = 8  # characters of a session id in a message
 def undo(
     context: Context, *, everything: bool = False, older: bool = False, dry_run: bool = False, confirm: Confirm | None = None
 ) -> Restored:
-    """Undo the newest restore: its paths, and only those. A path that was edited since is kept, unless `everything`.
+    """Undo the newest restore, if `confirm` agrees. `dry_run` changes and publishes nothing. Raises as prepare_undo."""
 
-    `older`: also if a newer rewind changed only a conversation. `dry_run` changes and publishes nothing. `confirm` is
-    asked with the plan. Raises NothingToUndo, Declined.
-    """
+    def prepare() -> WorktreeChange:
+        return prepare_undo(context, everything=everything, older=older)
+
+    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
+
+
+def prepare_undo(context: Context, *, everything: bool = False, older: bool = False) -> WorktreeChange:
+    """The change that undoes the newest restore: its paths, and only those. A path that was edited since is kept, unless `everything`.
+    `older`: also if a newer rewind changed only a conversation. Raises NothingToUndo."""
     if not older:
         refuse_behind_rewind(context)
     history = context.store.history(context.root.key)
     if not history.undo:
         raise errors.NothingToUndo("nothing to undo: no restore was made in this worktree, or all of them are undone")
-    return _reverse_step(context, undo_history.UNDO, history.undo[-1], everything=everything, dry_run=dry_run, confirm=confirm)
+    return _reversed_step(context, undo_history.UNDO, history.undo[-1], everything=everything)
 
 
 def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = None) -> Restored:
     """Redo the newest undo, by the same rules. Raises NothingToUndo, Declined."""
+
+    def prepare() -> WorktreeChange:
+        return prepare_redo(context)
+
+    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
+
+
+def prepare_redo(context: Context) -> WorktreeChange:
+    """The change that redoes the newest undo. Raises NothingToUndo."""
     history = context.store.history(context.root.key)
     if not history.redo:
         raise errors.NothingToUndo("nothing to redo: no undo was made since the newest restore")
-    return _reverse_step(context, undo_history.REDO, history.redo[-1], everything=False, dry_run=dry_run, confirm=confirm)
+    return _reversed_step(context, undo_history.REDO, history.redo[-1], everything=False)
 
 
 def edited_since(context: Context, step: undo_history.Step, actions: Iterable[Action]) -> OutsideEdits:
@@ -95,10 +108,8 @@ def newer_rewind(context: Context) -> rewinds.Rewind | None:
     return next((one for one in reversed(found) if one.safety in ("", rewinds.CHAT_ONLY)), None)
 
 
-def _reverse_step(
-    context: Context, op: str, step: undo_history.Step, *, everything: bool, dry_run: bool, confirm: Confirm | None
-) -> Restored:
-    """Reverse a step of the history, for undo and redo."""
+def _reversed_step(context: Context, op: str, step: undo_history.Step, *, everything: bool) -> WorktreeChange:
+    """The change that reverses a step of the history, for undo and redo."""
     aim = step.safety if op == undo_history.UNDO else step.target
 
     def reversed_actions(_scan: Scan) -> Actions:
@@ -110,27 +121,15 @@ def _reverse_step(
             return action.after
         return Kept(action.path, plans.EDITED, benign=False)
 
-    def prepared(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
+    def look(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         hint = f"What is sound can be had with casrewind restore {step.safety or step.target} --skip-damaged"
-        return prepare_actions(context, writer, reversed_actions, op, aim, hint, exactly, everything=everything)
-
-    preflight.refuse_open_journal(context)
-    if dry_run:
-        return plan_without_changes(context, prepared)
-    with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
-        preflight.refuse_open_journal(context)
-        report, now = prepared(writer)
+        report, now = prepare_actions(context, writer, reversed_actions, op, aim, hint, exactly, everything=everything)
         made = context.store.checkpoint(step.safety)
-        report = report._replace(taken_from="" if made is None else made.meta.get(TAKEN_FROM, ""))
-        current = step.safety if op == undo_history.UNDO else step.before
-        operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
-        if report.actions:
-            return confirm_and_execute(context, writer, operation, report, now, confirm)
-        if not report.kept:  # otherwise nothing was reversed, so the step remains
-            empty = writer.put(packs.PLAN, plans.encode(()))
-            context.store.add_blobs(writer)
-            context.store.record_operation(operation._replace(plan=empty, created_ns=time.time_ns()))
-        return report
+        return report._replace(taken_from="" if made is None else made.meta.get(TAKEN_FROM, "")), now
+
+    current = step.safety if op == undo_history.UNDO else step.before
+    operation = Operation(op, 0, context.root.key, step.target, "", b"", current)
+    return WorktreeChange(context, look, ChangeRecord(operation, is_recorded_if_empty=True))
 
 
 def prepare_actions(

@@ -19,15 +19,22 @@ def edited(root, process):
     plant(root, {"a": b"2"})
 
 
-@pytest.mark.linux_only("/proc/locks")
-def test_a_restore_that_waits_for_an_answer_is_named(edited, process, terminal):
-    asking = terminal("restore", "last")
-    asking.read_until(b"Go on?")
-    refused = process("restore", "last", "-y", code=11)
-    assert f"process {asking.process.pid} holds it; answer its question" in refused.err
-    asking.type("n\n")
-    assert asking.end()[0] == 0
-    process("restore", "last", "-y", code=0)
+def test_nobody_waits_for_an_answer_and_after_another_restore_the_question_is_asked_again(edited, root, process, terminal):
+    first = process.json("list")["checkpoints"][0]["id"]
+    asking = terminal("restore", first)
+    asking.read_until(b"/d] ")
+    plant(root, {"b": b"1"})
+    process("save", code=0)
+    process("gc", code=0)
+    process("restore", first, "-y", code=0)
+    plant(root, {"a": b"3"})
+    asking.type("y")
+    asking.read_until(b"another restore, undo or redo was made here since that plan was shown; nothing was changed. The plan now:")
+    asking.read_until(b"/d] ")
+    assert (root / "a").read_bytes() == b"3"
+    asking.type("y")
+    asking.read_until(b"undo goes back")
+    assert asking.end()[0] == 0 and (root / "a").read_bytes() == b"1"
 
 
 @pytest.mark.parametrize("line", [("restore", "last"), ("purge", "a")])

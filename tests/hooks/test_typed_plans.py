@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 
 import pytest
 
@@ -80,20 +81,21 @@ def test_each_command_plans_first_also_with_yes_and_is_done_then(shop, root, cas
         assert picture(root) == before
 
 
-@pytest.mark.parametrize("change", by_turns(["edit", "edit of another path", "mode", "another code", "a turn", "an edit that is kept"], 3))
-def test_the_line_of_an_older_plan_shows_the_plan_of_now(shop, root, change):
+@pytest.mark.parametrize("change", ["another code", "a turn", "a restore", "another command", "a plan that is gone"])
+def test_the_line_of_an_older_plan_shows_the_plan_of_now(shop, root, casrewind, home, change):
     first, pictures = shop
-    line = line_of(typed(first, "/casrewind revert @1" if "kept" in change else "/casrewind back 3"))
-    if change == "edit":
-        plant(root, {"till.py": b"4"})
-    elif change == "an edit that is kept":
-        plant(root, {"change.py": b"4"})
-    elif change == "edit of another path":
-        plant(root, {"later.md": b"4"})
-    elif change == "mode":
-        (root / "till.py").chmod(0o755)
-    elif change == "a turn":
+    line = line_of(typed(first, "/casrewind back 3"))
+    if change == "a turn":
         first.turn("ask something")
+    elif change == "a restore":
+        casrewind("restore", "@2", "README.md", "-y", code=0)
+        casrewind("restore", "@3", "till.py", "-y", code=0)
+    elif change == "another command":
+        line = line.replace("back 3", "restore @3")
+    elif change == "a plan that is gone":
+        (place,) = home.rglob("shown")
+        shutil.rmtree(place)
+        plant(root, {"till.py": b"4"})
     else:
         line = line[:-4] + ("0000" if line[-4:] != "0000" else "1111")
     before = picture(root)
@@ -101,6 +103,40 @@ def test_the_line_of_an_older_plan_shows_the_plan_of_now(shop, root, change):
     assert again.startswith("that plan is no longer the same; nothing was changed. The plan now:") and picture(root) == before
     assert line_of(again) != line and "nothing has changed yet" not in typed(first, line_of(again))
     assert picture(root) != before
+
+
+def edit_path(root):
+    plant(root, {"till.py": b"4"})
+    return {"till.py": "till.py: it changed just now"}
+
+
+def make_path(root):
+    plant(root, {"later.md": b"4"})
+    return {"later.md": "later.md: it changed just now"}
+
+
+def change_mode(root):
+    (root / "till.py").chmod(0o755)
+    return {"till.py": "till.py: it changed just now"}
+
+
+def edit_kept_path(root):
+    plant(root, {"change.py": b"4"})
+    return {"change.py": "change.py: "}
+
+
+@pytest.mark.parametrize("change", [edit_path, make_path, change_mode, edit_kept_path])
+def test_a_yes_is_one_to_what_was_shown_and_what_moved_since_stays_by_name(shop, root, casrewind, change):
+    first, pictures = shop
+    line = line_of(typed(first, "/casrewind revert @1" if change is edit_kept_path else "/casrewind back 3"))
+    moved = change(root)
+    before = picture(root)
+    done = typed(first, line)
+    assert "no longer the same" not in done and picture(root) != before
+    for path, said in moved.items():
+        assert picture(root)[path.encode()] == before[path.encode()] and said in done, done
+    casrewind("undo", "-y", code=0)
+    assert picture(root) == before
 
 
 def test_the_smallest_step_is_done_at_once_and_names_its_paths(shop, root):

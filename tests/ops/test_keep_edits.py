@@ -6,7 +6,7 @@ from casrewind import errors
 from casrewind.cli.picker.timeline import BOTH, CODE, TimelineModel
 from casrewind.cli.terminal.questions import KEEP_EDITS, NO, YES
 from casrewind.model.retention import Limits
-from casrewind.ops.restore import Declined
+from casrewind.ops.change import Declined
 from support.agent_turns import AgentTurns
 from support.command import CONFIG_FILE
 from support.picker_screen import run_picker
@@ -283,12 +283,12 @@ def test_the_picker_leaves_alone_what_came_behind_esc_and_names_it(told, root, s
 
 def test_a_file_that_changes_before_the_answer_is_not_merged(told, edited, root):
     def confirm(_plan):
-        plant(root, {"till.py": text(BASE)})
+        plant(root, {"till.py": b"quite another text\n"})
         return True
 
     done = told.workspace.restore(edited, confirm=confirm, keep_edits=True)
-    assert (root / "till.py").read_bytes() == text(BASE) and not (root / "new.py").exists()
-    assert {item.path: item.reason for item in done.kept if not item.benign} == {b"till.py": "it changed just now"}
+    assert (root / "till.py").read_bytes() == b"quite another text\n" and not (root / "new.py").exists()
+    assert {item.path: item.reason for item in done.kept if not item.benign} == {b"till.py": "@1: line 1 was edited since by you"}
 
 
 def test_a_turn_that_still_runs_is_taken_back_so_far(told, root, casrewind):

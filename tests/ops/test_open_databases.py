@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from casrewind import errors
+from casrewind import Declined, errors
 from casrewind.store import journal
 from support import open_database, unprivileged
 from support.command_in_process import InProcess
@@ -152,7 +152,7 @@ def test_on_a_terminal_the_plan_names_it_and_asks(shop, home, answer, rows):
     assert rows_of(shop / "dev.db") == rows
 
 
-def test_one_that_is_opened_between_the_plan_and_the_answer_stops_it(workspace, root):
+def test_one_that_is_opened_between_the_plan_and_the_answer_is_asked_about(workspace, root):
     plant(root, {"app.py": b"one"})
     make(root / "dev.db", 100)
     point = workspace.save().checkpoint
@@ -160,14 +160,16 @@ def test_one_that_is_opened_between_the_plan_and_the_answer_stops_it(workspace, 
     with program(root) as other:
         plans = []
 
-        def agree(plan):
-            plans.append(plan.open_files)
+        def agree_once(plan):
+            plans.append((plan.why_again, [item.pid for item in plan.open_files]))
             other.tell("open", "dev.db")
-            return True
+            return len(plans) == 1
 
-        with pytest.raises(errors.DatabaseOpen, match=str(other.pid)):
-            workspace.restore(point, confirm=agree)
-        assert plans == [()] and rows_of(root / "dev.db") == 1 and workspace.status().undo == 0
+        with pytest.raises(Declined):
+            workspace.restore(point, confirm=agree_once)
+        assert plans[0] == ("", []) and plans[1][1] == [other.pid]
+        assert plans[1][0].endswith(f"(pid {other.pid}) opened dev.db since that plan was shown")
+        assert rows_of(root / "dev.db") == 1 and workspace.status().undo == 0
         report = workspace.restore(point, confirm=lambda plan: [item.pid for item in plan.open_files] == [other.pid])
         assert named(report) == [(b"dev.db", other.pid)]
     assert rows_of(root / "dev.db") == 100

@@ -10,7 +10,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.model.retention import Limits
-from casrewind.ops.restore import Declined
+from casrewind.ops.change import Declined
 from casrewind.ops.save import Moment, save
 from casrewind.workspace import Workspace
 from casrewind.workspace import open as opened

@@ -8,7 +8,7 @@ from casrewind import errors
 from casrewind.model import digest
 from casrewind.model.retention import Limits
 from casrewind.ops import revert as reverts
-from casrewind.ops.restore import Declined
+from casrewind.ops.change import Declined
 from casrewind.ops.turn_view import TurnView
 from casrewind.ops.undo import undo
 from casrewind.workspace import open as opened
@@ -240,7 +240,7 @@ def test_if_a_file_changes_behind_the_question_it_is_left_alone_and_the_rest_is_
         return True
 
     done = revert(agent, 1, confirm=edit_and_agree)
-    assert reasons(done) == {b"a.py": "it changed just now"} and done.incomplete and not done.merged
+    assert reasons(done) == {b"a.py": "line 1 was edited since by you"} and done.incomplete and not done.merged
     assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text()
     undo(agent.context)
     assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text(l1=b"first")

@@ -245,7 +245,8 @@ def rewind_and_report(
     rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
-    from ...ops.restore import Declined, EditsKept
+    from ...ops.change import Declined
+    from ...ops.restore import EditsKept
 
     try:
         report = rewinding()

@@ -51,7 +51,7 @@ _Found = TypeVar("_Found")
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
-    from ...ops.restore import Declined
+    from ...ops.change import Declined
 
     if (options.path is None) == (options.text is None):
         raise errors.UsageError("purge needs to know what: a PATH, or a text on standard input with --text -")

@@ -9,6 +9,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import enumerated, printable, shell_quoted
 from ...model.lost_work import NO_EDITS
 from ...ops import restore as restores
+from ...ops.change import Declined
 from ...ops.execute import Restored
 from ..grammar.options import (
     ASSUME_YES,
@@ -294,7 +295,7 @@ def restore_and_print(
         report = restoring()
     except restores.EditsKept:
         return restore_and_print(restoring, options, done, question, facts, is_titled=is_titled)
-    except restores.Declined:
+    except Declined:
         question.print_that_nothing_changed()
         return OK
     done()

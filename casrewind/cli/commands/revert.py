@@ -94,12 +94,14 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     def agreed_twice(plan: Plan) -> bool:
         marked = [item.path for item in plan.merged if item.conflicts]
-        return question(plan) and (not (marked and is_asked) or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
+        return question(plan) and (not marked or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
+
+    asking = agreed_twice if options.conflicts == MARKERS and is_asked else question
 
     def taking_back(*, dry_run: bool = options.dry_run) -> Restored:
         return take_back(
             context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
-            skip_damaged=options.skip_damaged, dry_run=dry_run, confirm=agreed_twice if options.conflicts == MARKERS else question,
+            skip_damaged=options.skip_damaged, dry_run=dry_run, confirm=asking,
             edits=edits,
         )  # fmt: skip
 

@@ -51,7 +51,7 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
 
 
 def _prune_stores(settings: "Settings", options: "ParsedOptions") -> int:
-    from ...ops.restore import Declined
+    from ...ops.change import Declined
 
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None

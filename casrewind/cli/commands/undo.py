@@ -52,21 +52,27 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
     steps = _steps_of_history(context, options.command)
     if options.command == "undo" and not options.older:
         undos.refuse_behind_rewind(context, lambda step: step_in_words(context, step))
-    step = step_in_words(context, steps[-1]) if steps else ""
-    title = f"{options.command} {step}".rstrip()
     is_asked = bool(steps) and not options.dry_run and must_ask_or_raise(options, CHANGES)
     if steps:
         _refuse_foreign_step(context, options.command, steps[-1])
     anchor = steps[-1].safety if steps else ""
 
+    def title() -> str:
+        """Names the step that is the newest now: while a person thinks, another restore may be made."""
+        steps = _steps_of_history(context, options.command)
+        step = step_in_words(context, steps[-1]) if steps else ""
+        question.target = restored.RestoreTarget(step, None, None)
+        return f"{options.command} {step}".rstrip()
+
     def later(actions: Iterable[Action]) -> OutsideEdits:
-        return undos.edited_since(context, steps[-1], actions)
+        return undos.edited_since(context, _steps_of_history(context, options.command)[-1], actions)
 
     question = PlanQuestion(
-        context, options, done, lambda: title, is_asked=is_asked, anchor=anchor, what=options.command,
-        target=restored.RestoreTarget(step, None, None), later=later if which.get("everything") and steps else None,
+        context, options, done, title, is_asked=is_asked, anchor=anchor, what=options.command,
+        later=later if which.get("everything") and steps else None,
         kept=restored.REDO_KEEPS if options.command == UNDO else restored.UNDO_KEEPS,
     )  # fmt: skip
+    title()
     change = undos.undo if options.command == "undo" else undos.redo
     return restore_and_print(
         lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,

@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from ...model.turn_records import Turn
-from ...ops.restore import Declined
+from ...ops.change import Declined
 from ...store.catalog import UNMARKED
 from ..terminal.lines import INTERRUPTED
 from ..terminal.questions import KEEP_EDITS, Proposal

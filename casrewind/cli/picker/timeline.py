@@ -14,7 +14,7 @@ from ...messages import age_in_words, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.history import Step
+from ...model.history import History, Step
 from ...model.lost_work import NO_EDITS
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
@@ -23,6 +23,7 @@ from ...ops import restore as restores
 from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
+from ...ops.change import Confirm, Declined
 from ...ops.checkpoint_names import is_kept_by_mark
 from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...ops.finish_restore import finish_restore
@@ -32,7 +33,7 @@ from ...ops.makers_of_plan import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.worktree_timeline import Part, WorktreeTimeline
 from ...store.catalog import Marked
-from ..plan.facts import branches_in_words, lost_rules, step_in_words, target_of, turn_title
+from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.changes import unclear_notes
 from ..show.pinned import marking_lines
@@ -48,7 +49,6 @@ from ..show.restored import (
     plan_lines,
     really_changes,
     restored_lines,
-    unprotected_lines,
     what_stays_lines,
     written_and_removed,
 )
@@ -317,9 +317,7 @@ class TimelineModel:
 
         keeper = keep if keep_edits else None
         if code_chat_or_both == CODE:
-            report = restores.restore(
-                context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits
-            )
+            report = restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
             return _restore_result(report, target)
         before = self._rewind_to(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
@@ -341,7 +339,7 @@ class TimelineModel:
         some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
 
         def confirm(plan: Plan) -> bool:
-            notes = list(unprotected_lines(lost_rules(self._context, plan)))
+            notes = notes_above_plan(self._context, plan)
             inner = find_inner_turns(self._context, turn.started_ns or 0, plan.actions)
             title, planned = headline(f"Take back {name}{some}", plan), [*plan_lines(plan), *inner_lines(inner)]
             merged = {item.path for item in plan.merged}
@@ -355,7 +353,7 @@ class TimelineModel:
         """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
         context = self._context
         branches = branches_in_words(context, point).removeprefix(", ")
-        return [*unprotected_lines(lost_rules(context, plan)), *([Line(f"NOTE: {branches}")] if branches else [])]
+        return [*notes_above_plan(context, plan), *([Line(f"NOTE: {branches}")] if branches else [])]
 
     def _plan_patch(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
         """The patch of a plan. `made`: contents that the store does not have."""
@@ -387,32 +385,35 @@ class TimelineModel:
 
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
-        steps = self._context.store.history(self._context.root.key).undo
 
-        def change(confirm: restores.Confirm) -> "Restored":
+        def change(confirm: Confirm) -> "Restored":
             return undos.undo(self._context, everything=everything, confirm=confirm)
 
-        return self._do_step(steps, change, "Undo all:" if everything else "Undo", REDO_KEEPS, ask, everything=everything)
+        title = "Undo all:" if everything else "Undo"
+        return self._do_step(lambda history: history.undo, change, title, REDO_KEEPS, ask, everything=everything)
 
     def redo(self, ask: Ask) -> ActionResult:
         """Redo the newest undo after `ask` returns YES. Raises Declined and others."""
-        steps = self._context.store.history(self._context.root.key).redo
-        return self._do_step(steps, lambda confirm: undos.redo(self._context, confirm=confirm), "Redo", UNDO_KEEPS, ask)
+        return self._do_step(
+            lambda history: history.redo, lambda confirm: undos.redo(self._context, confirm=confirm), "Redo", UNDO_KEEPS, ask
+        )
 
     def _do_step(
-        self, steps: Sequence[Step], change: "Callable[[restores.Confirm], Restored]", title: str, kept: str, ask: Ask, *,
+        self, steps_of: Callable[[History], Sequence[Step]], change: "Callable[[Confirm], Restored]", title: str, kept: str, ask: Ask, *,
         everything: bool = False,
     ) -> ActionResult:  # fmt: skip
-        """Undo or redo the newest of `steps`, after the plan that the terminal shows."""
-        name = step_in_words(self._context, steps[-1]) if steps else ""
+        """Undo or redo the newest step, after the plan that the terminal shows."""
+        names = [""]
 
         def confirm(plan: Plan) -> bool:
-            notes = list(unprotected_lines(lost_rules(self._context, plan)))
-            later = undos.edited_since(self._context, steps[-1], plan.actions) if everything else NO_EDITS
+            newest = steps_of(self._context.store.history(self._context.root.key))[-1]  # as it is now: a person is asked again
+            names.append(step_in_words(self._context, newest))
+            notes = notes_above_plan(self._context, plan)
+            later = undos.edited_since(self._context, newest, plan.actions) if everything else NO_EDITS
             lines = [*plan_lines(plan), *outside_lines(later)]
-            return bool(ask(Proposal(headline(f"{title} {name}", plan), lines, notes, kept, lambda: self._plan_patch(plan, {}))))
+            return bool(ask(Proposal(headline(f"{title} {names[-1]}", plan), lines, notes, kept, lambda: self._plan_patch(plan, {}))))
 
-        return _restore_result(change(confirm), RestoreTarget(name, None, None))
+        return _restore_result(change(confirm), RestoreTarget(names[-1], None, None))
 
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""
@@ -466,7 +467,7 @@ def plan_totals(plan: Plan) -> str:
 
 def _decline_unless_yes(answer: str) -> None:
     if not answer:
-        raise restores.Declined
+        raise Declined
 
 
 def _restore_result(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:

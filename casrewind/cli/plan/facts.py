@@ -14,7 +14,8 @@ from ...model.plan import Plan
 from ...ops import lookup
 from ...ops.checkpoint_names import ReferencePlace
 from ...ops.context import Context
-from ..show.restored import RestoreTarget, first_words, name_of
+from ..show.restored import RestoreTarget, first_words, name_of, unprotected_lines
+from ..show.text import Line
 
 if TYPE_CHECKING:
     from ...model.turn_records import Turn
@@ -111,3 +112,9 @@ def lost_rules(context: Context, plan: "Plan | Restored") -> "tuple[LostRule, ..
     from ...ops import inclusion
 
     return inclusion.find_lost_protections(context, touched, plan.read)
+
+
+def notes_above_plan(context: Context, plan: Plan) -> list[Line]:
+    """What a person reads first: why it is asked again, and the rules that the plan takes back."""
+    again = [Line(f"{plan.why_again}; nothing was changed. The plan now:")] if plan.why_again else []
+    return [*again, *unprotected_lines(lost_rules(context, plan))]

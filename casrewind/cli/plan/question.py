@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ..._typing import TYPE_CHECKING
 from ...model.checkpoint import Checkpoint
 from ...model.lost_work import NO_EDITS, OutsideEdits
-from ...model.plan import Action, Plan
+from ...model.plan import Action, Plan, sort_and_pack
 from ...ops.preflight import refuse_open_databases
 from ...ops.restore import EditKeeper, EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import KEEP_EDITS, YES, Proposal, ask_about_plan
-from .facts import lost_rules
+from .facts import notes_above_plan
 
 if TYPE_CHECKING:
     from ...hook.typed_line import TypedLine
@@ -76,6 +76,11 @@ class PlanQuestion:
         self._later, self._kept = later, kept
 
     @property
+    def waits(self) -> bool:
+        """True if a person is asked."""
+        return self._is_asked and self._typed is None
+
+    @property
     def keeper(self) -> NewKeeper | None:
         """What makes the plan that keeps edits; None for an exact restore."""
         if not self.keep_edits:
@@ -88,17 +93,17 @@ class PlanQuestion:
         self._keeper = edit_keeper(context, target, scope, skip_damaged)
         return self._keeper
 
-    def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-        """Show the plan and ask; or decide without a question."""
+    def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool | Plan:
+        """Show the plan and ask; or decide without a question. In a client, a yes may be one to an earlier plan: that is returned."""
         self._done()
         self.find_inner_turns(plan.actions)
         if self._typed is not None:
-            return self._is_agreed(plan, strange)
+            return self._agree_or_print(plan, strange)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
         if not (self._is_asked or self._options.open_files):
             refuse_open_databases(plan.open_files)
-        notes = self._notes_on_plan(plan)
+        notes = (*self.notes, *notes_above_plan(self._context, plan))
         if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in (*notes, *restored.inner_lines(self.inner)))
             return True
@@ -153,9 +158,6 @@ class PlanQuestion:
             since = 0 if point is None else point.created_ns
         self.inner = find_inner_turns(self._context, since, actions)
 
-    def _notes_on_plan(self, plan: Plan) -> list[Line]:
-        return [*self.notes, *restored.unprotected_lines(lost_rules(self._context, plan))]
-
     def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
         """The lines below the title of a plan. `option_that_keeps`: see outside_lines."""
         found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, option_that_keeps)]
@@ -169,14 +171,22 @@ class PlanQuestion:
         found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged, read=plan.read)
         return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
-    def _is_agreed(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
-        """True if the person typed the code of this very plan, or if it is the smallest step. Else show the plan."""
-        from ...hook.typed_line import code_of_plan
+    def _agree_or_print(self, plan: Plan, strange: tuple[bytes, ...]) -> bool | Plan:
+        """True if the person typed the code of this very plan, or if it is the smallest step; the plan that was shown, if its code was
+        typed. Else show this one."""
+        from ...hook.typed_line import code_of_plan, digest_of_question
+        from ...store.shown_plans import ShownPlans
 
         assert self._typed is not None
+        store, key = self._context.store, self._context.root.key
         code = code_of_plan(self._anchor, self._what, plan)
         if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan, strange)):
             return True
+        question = digest_of_question(self._anchor, self._what, plan, store.history(key))
+        plans = ShownPlans(store.path, key)
+        if self._typed.code is not None and (shown := plans.read(self._typed.code, question)) is not None:
+            return plan._replace(actions=shown)
+        plans.write(code, question, sort_and_pack(plan.actions))
         self.find_outside_edits(plan.actions)
         self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, strange, code)]
         if not self._options.json:
@@ -201,7 +211,7 @@ class PlanQuestion:
         assert self._typed is not None
         if self._typed.code is not None:
             yield Line("that plan is no longer the same; nothing was changed. The plan now:")
-        yield from self._notes_on_plan(plan)
+        yield from (*self.notes, *notes_above_plan(self._context, plan))
         yield restored.headline(self._title(), plan)
         yield from self._lines_below_title(plan, strange, restored.OPTION)
         yield Line("nothing has changed yet; to go ahead, type:")

@@ -1,0 +1,186 @@
+"""A change of the worktree: what it would do, as a value, and the way to do it. Restore, revert, take, undo and redo make one.
+
+The danger prevented here: a person reads a plan, says yes, and something else is done. Or that person thinks for an hour, and
+until then no hook saves, gc waits, and a log that grows makes every answer one to a plan that is no more. So a plan is made without
+a lock. A yes covers what was shown, path by path: under the lock, `carry_out` looks again and does what still holds. A path that
+changed or appeared since is left alone and named.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+from .._typing import NamedTuple
+from ..messages import printable
+from ..model import history, paths
+from ..model import plan as plans
+from ..model.checkpoint import Checkpoint
+from ..model.history import History, Operation, Step
+from ..model.manifest import is_directory, same_for_restore
+from ..model.open_file import OpenFile
+from ..model.plan import Action, Kept, Plan
+from ..store import packs
+from ..store.dry_run_writer import DryRunWriter
+from ..store.writer import StoreWriter
+from . import preflight
+from .context import Context
+from .execute import Restored, execute
+from .safety_capture import CapturedState
+
+Look = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
+"""Looks at the worktree. Returns (what would be done and kept, the present state), with new blobs in the given writer."""
+
+
+class Declined(Exception):
+    """The user declined. Nothing was changed."""
+
+
+class PlanMoved(Exception):
+    """The question is another one since its plan was shown, and nothing was changed. The message says why."""
+
+
+Confirm = Callable[[Plan], bool | Plan]
+"""Agrees to a plan or not. May raise EditsKept or a CasrewindError.
+
+If it has an attribute `waits`, and that is False, it asks nobody and decides at once, while the worktree is locked. It may then return
+a plan that a person saw and agreed to earlier: that much is done."""
+
+
+class ChangeRecord(NamedTuple):
+    """How a change is recorded. `target`: a checkpoint that must still be there. `is_recorded_if_empty`: also if nothing had to
+    change."""
+
+    operation: Operation
+    target: Checkpoint | None = None
+    is_recorded_if_empty: bool = False
+
+
+class WorktreeChange:
+    """What an operation would do to the worktree. Nothing is changed before `carry_out`, and nothing is locked."""
+
+    def __init__(self, context: Context, look: Look, record: ChangeRecord) -> None:
+        """Looks at nothing yet."""
+        self._context, self._look, self._record = context, look, record
+        self._shown: Restored | None = None
+        self._steps = _steps_of(history.NO_HISTORY)
+
+    def plan(self) -> Restored:
+        """What would be done. A later `carry_out` is held against it. Publishes and changes nothing. Raises as `carry_out`."""
+        context = self._context
+        preflight.refuse_open_journal(context)
+        self._steps = _steps_of(context.store.history(context.root.key))
+        report, now = self._look(DryRunWriter(context.store.read, context.store.read_many))
+        report = _with_only_copies(context, now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
+        preflight.check_and_add_parent_modes(context, now, report.actions)
+        self._shown = report._replace(dry_run=True)
+        return self._shown
+
+    def carry_out(self, confirm: Confirm | None = None) -> Restored:
+        """Do what was shown, or all of it if nothing was. `confirm` decides at once. Raises Declined; PlanMoved if the plan that was
+        shown is no answer any more; DatabaseOpen, JournalOpen, StoreBusy and others. Then nothing was changed."""
+        context = self._context
+        with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
+            preflight.refuse_open_journal(context)
+            if self._record.target is not None:
+                preflight.refuse_forgotten(context, self._record.target)
+            if self._shown is not None and _steps_of(context.store.history(context.root.key)) != self._steps:
+                raise PlanMoved("another restore, undo or redo was made here since that plan was shown")
+            report, now = self._look(writer)
+            if self._shown is not None:
+                report = as_shown(self._shown.actions, report)
+            if not report.actions:
+                return self._record_nothing(writer, report)
+            return self._confirm_and_execute(writer, report, now, confirm)
+
+    def _confirm_and_execute(self, writer: StoreWriter, report: Restored, now: CapturedState, confirm: Confirm | None) -> Restored:
+        context, shown = self._context, self._shown
+        report = _with_only_copies(context, now, report)
+        named = () if shown is None else shown.open_files
+        if confirm is not None:
+            named = preflight.find_open_files(context, report.actions)
+            answer = confirm(_plan_of(report, named))
+            if not answer:
+                raise Declined
+            if isinstance(answer, Plan):
+                report = as_shown(answer.actions, report)
+                if not report.actions:
+                    return self._record_nothing(writer, report)
+        report = report._replace(open_files=preflight.find_open_files(context, report.actions))
+        opened = next((item for item in report.open_files if item.is_database and item not in named), None)
+        if shown is not None and opened is not None:
+            who = f"{printable(opened.program)} (pid {opened.pid})"
+            raise PlanMoved(f"{who} opened {paths.lossy_text(opened.path)} since that plan was shown")
+        preflight.refuse_open_databases(report.open_files, named)
+        report = report._replace(actions=plans.with_times(report.actions, {item.path for item in report.merged}, time.time_ns()))
+        actions = preflight.check_and_add_parent_modes(context, now, report.actions)
+        return execute(context, writer, self._record.operation, report, now, actions)
+
+    def _record_nothing(self, writer: StoreWriter, report: Restored) -> Restored:
+        """Nothing has to change."""
+        if self._record.is_recorded_if_empty and not report.kept:  # else nothing was reversed, so the step remains
+            empty = writer.put(packs.PLAN, plans.encode(()))
+            self._context.store.add_blobs(writer)
+            self._context.store.record_operation(self._record.operation._replace(plan=empty, created_ns=time.time_ns()))
+        return report._replace(dry_run=False)
+
+
+def ask_and_carry_out(prepare: Callable[[], WorktreeChange], confirm: Confirm | None) -> Restored:
+    """Carry a change out if it is confirmed; without `confirm`, at once. A person who is asked keeps nobody waiting; if the question
+    is another one meanwhile, it is asked again. Raises Declined, and as `WorktreeChange.carry_out`."""
+    why_again = ""
+    while True:
+        change = prepare()
+        if confirm is None or not getattr(confirm, "waits", True):
+            return change.carry_out(confirm)
+        shown = change.plan()
+        if shown.actions and not confirm(_plan_of(shown, shown.open_files)._replace(why_again=why_again)):
+            raise Declined
+        try:
+            return change.carry_out()
+        except PlanMoved as moved:
+            why_again = str(moved)
+
+
+def as_shown(shown: Sequence[Action], report: Restored) -> Restored:
+    """What is left of a report if only that is done which was shown and still holds. The rest is kept and named."""
+    agreed, planned = plans.sort_and_pack(shown), plans.sort_and_pack(report.actions)
+    if agreed == planned:
+        return report
+    moved = {each.path: each for each in planned if not _is_same_action(agreed.get(each.path), each)}
+    for path in list(moved):  # what stays in a directory keeps it from becoming something else
+        moved.update((above, found) for above in paths.parents(path) if (found := planned.get(above)) and _changes_kind(found))
+    upset = [path for path, each in moved.items() if _changes_kind(each)]
+    is_below = paths.PathScope(upset).covers if upset else moved.__contains__
+    left = [Kept(each.path, plans.CHANGED_NOW, benign=False) for each in planned if each.path in moved or is_below(each.path)]
+    plan = plans.keep_paths(Plan(planned, report.kept), left)
+    is_left = {item.path for item in left}.__contains__
+    return report._replace(actions=plan.actions, kept=plan.kept, merged=tuple(each for each in report.merged if not is_left(each.path)))
+
+
+def _is_same_action(agreed: Action | None, action: Action) -> bool:
+    if agreed is None or agreed.source != action.source:
+        return False
+    return same_for_restore(agreed.before, action.before) and same_for_restore(agreed.after, action.after)
+
+
+def _changes_kind(action: Action) -> bool:
+    """True if a path becomes a directory that was none, or something else that was one: what is below it depends on that."""
+    return action.after is not None and is_directory(action.before) != is_directory(action.after)
+
+
+def _steps_of(found: History) -> tuple[Sequence[Step], Sequence[Step]]:
+    """What undo and redo would take. A save changes only what is current."""
+    return found.undo, found.redo
+
+
+def _plan_of(report: Restored, open_files: tuple[OpenFile, ...]) -> Plan:
+    return Plan(report.actions, report.kept, report.merged, report.only_copies, open_files, report.read)
+
+
+def _with_only_copies(context: Context, now: CapturedState, report: Restored) -> Restored:
+    """A report with the files that may be the only copies of ignored ones. What an undo removes came from a checkpoint."""
+    removed = [action for action in report.actions if action.after is None]
+    if not removed or report.op == history.UNDO:
+        return report
+    from .only_copies import find_only_copies
+
+    return report._replace(only_copies=find_only_copies(context, now, report.target, removed))
