@@ -91,6 +91,12 @@ class Domain(NamedTuple):
     unstored: tuple[RuleRef, ...] = ()
 
 
+def all_skips(domain: Domain) -> tuple[Skip, ...]:
+    """Every skipped, unstable or late path of a domain, sorted by path."""
+    unstable = (Skip(path, UNSTABLE) for path in domain.unstable)
+    return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, LATE) for path in domain.late))))
+
+
 def encode(domain: Domain) -> bytes:
     """A domain as canonical bytes."""
     rules, unstored = (

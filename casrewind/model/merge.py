@@ -25,6 +25,10 @@ Reader = Callable[[Entry], bytes]
 """Returns the content of a file. May raise StoreDamaged."""
 
 
+class FileMovedOn(Exception):
+    """No place has these bytes, and no checkpoint promises them: the file changed since it was looked at."""
+
+
 class LineRange(NamedTuple):
     """The lines `start` to `end` (not included) of a text."""
 

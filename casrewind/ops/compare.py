@@ -16,7 +16,7 @@ from ..model import diff as diffs
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.domain import Domain, Skip
+from ..model.domain import Domain, Skip, all_skips
 from ..model.manifest import DIR, FILE, Entry
 from ..model.plan import Action, Merged
 from ..store.dry_run_writer import DryRunWriter
@@ -24,8 +24,8 @@ from ..store.packs import ReadBlob
 from ..store.reading import TreeCache
 from ..worktree.reader import HashSink, NotCapturable
 from .context import Context
+from .present_scan import scan_now
 from .restorable import DomainComparer, JudgedChanges, has_safety, name_checkpoint_in_errors
-from .save import all_skips, scan_now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large file needs it

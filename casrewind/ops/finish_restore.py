@@ -24,7 +24,7 @@ from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_modes_that_took
-from . import save
+from . import present_scan
 from .context import Context
 from .execute import Restored, interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
 from .preflight import check_and_read_blobs, find_actions_below_mounts, find_open_files, refuse_open_databases
@@ -120,7 +120,7 @@ def _safety_checkpoint(
             return _Cut(head, bool(recorded))
     if forward and (not is_needed or head.id == operation.safety):
         return None
-    scan = save.scan_now(context, writer)
+    scan = present_scan.scan_now(context, writer)
     unread = (path for path in sorted({path for action in actions for path in (action.path, action.source)}) if path not in scan.read)
     tree = add_present_paths(context, writer, scan.tree, unread, {}, strangers={})
     end = operation._replace(target=operation.safety)

@@ -172,6 +172,22 @@ def _checkpoint_of_state(place: ReferencePlace, turn: "Turn", point: Checkpoint 
     return point
 
 
+def find_common_state(context: Context, target: Checkpoint) -> Checkpoint | None:
+    """The checkpoint of the target's machine that the files here came from last: it was restored and that was not undone, it was
+    cloned, or a checkpoint here has the same files. None if there is none."""
+    store, key = context.store, context.root.key
+    points = {point.id: point for point, _ in reversed(store.checkpoints())}  # oldest first
+    theirs = {point.id: point for point in points.values() if point.worktree == target.worktree}
+    by_tree = {point.tree: point for point in theirs.values()}
+    exact = {one.safety for one in store.operations() if one.worktree == key and one.current == one.target}
+    steps = [step for step in store.history(key).undo if step.target in theirs and step.safety in exact and step.safety in points]
+    found = [(points[step.safety].seq, theirs[step.target]) for step in steps]
+    cloned = {point.parent for point in theirs.values()}  # a checkpoint of theirs that is one of this root now
+    listed = (point for point in points.values() if is_listed(point, key))  # the safety checkpoint of an undo has what was undone
+    found += [(point.seq, by_tree.get(point.tree, point)) for point in listed if point.id in cloned or point.tree in by_tree]
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
 def checkpoint_of_entry(context: Context, session: str, entries: Collection[str]) -> Checkpoint | None:
     """The checkpoint of an entry of a conversation (a message, or the end of an answer), or None. `entries` are its id
     and those of the entries that belong to it, such as the results of its tool calls.

@@ -16,9 +16,9 @@ from ..model.diff import Change
 from ..model.manifest import Entry
 from ..model.plan import Action, Kept, Merged, Plan
 from ..worktree.spelling import with_other_spellings
-from .checkpoint_names import is_listed
 from .context import Context
 from .keep_edits import KeptEdits
+from .lookup import find_common_state
 from .preflight import SKIP_DAMAGED
 from .restorable import DomainComparer, has_safety, name_checkpoint_in_errors
 from .restore import EditKeeper
@@ -33,22 +33,6 @@ _WHY = {
 def edit_keeper(context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> EditKeeper:  # noqa: FBT001 - NewKeeper
     """The keeper of edits for a target, of whichever machine (restore.NewKeeper)."""
     return (MachineMerge if target.more.machine else KeptEdits)(context, target, scope, skip_damaged)
-
-
-def find_common_state(context: Context, target: Checkpoint) -> Checkpoint | None:
-    """The checkpoint of the target's machine that the files here came from last: it was restored and that was not undone, it was
-    cloned, or a checkpoint here has the same files. None if there is none."""
-    store, key = context.store, context.root.key
-    points = {point.id: point for point, _ in reversed(store.checkpoints())}  # oldest first
-    theirs = {point.id: point for point in points.values() if point.worktree == target.worktree}
-    by_tree = {point.tree: point for point in theirs.values()}
-    exact = {one.safety for one in store.operations() if one.worktree == key and one.current == one.target}
-    steps = [step for step in store.history(key).undo if step.target in theirs and step.safety in exact and step.safety in points]
-    found = [(points[step.safety].seq, theirs[step.target]) for step in steps]
-    cloned = {point.parent for point in theirs.values()}  # a checkpoint of theirs that is one of this root now
-    listed = (point for point in points.values() if is_listed(point, key))  # the safety checkpoint of an undo has what was undone
-    found += [(point.seq, by_tree.get(point.tree, point)) for point in listed if point.id in cloned or point.tree in by_tree]
-    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 class MachineMerge(KeptEdits):

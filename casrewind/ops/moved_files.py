@@ -14,8 +14,9 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model.diff import Change
 from ..model.manifest import FILE, Entry
+from ..model.merge import FileMovedOn
 from ..model.plan import Action, Kept
-from .path_contents import FileMovedOn, PathContents
+from .path_contents import PathContents
 
 MOVED = "moved"
 """The word for why such a file is left alone."""

@@ -11,14 +11,11 @@ from functools import partial
 from .. import errors
 from ..model import digest as digests
 from ..model.manifest import Entry, Finder
+from ..model.merge import FileMovedOn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from .compare import read_present
 from .context import Context
-
-
-class FileMovedOn(Exception):
-    """No place has these bytes, and no checkpoint promises them: the file changed since it was looked at."""
 
 
 class PathContents:

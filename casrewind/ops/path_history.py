@@ -13,7 +13,7 @@ from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, Counts
 from ..model.directory_nodes import NodeList
-from ..model.domain import Skip
+from ..model.domain import Skip, all_skips
 from ..model.manifest import DIR, LINK, PURGED, Entry
 from ..store import packs
 from ..store.catalog import Marked
@@ -21,7 +21,6 @@ from ..store.store import Store
 from .compare import Comparison, nearest_path
 from .context import Context
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
-from .save import all_skips
 from .worktree_timeline import WorktreeTimeline
 
 TYPE_CHECKING = False

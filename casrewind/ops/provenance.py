@@ -1,12 +1,15 @@
-"""Finds out who made the content of a file: turns or a person. For some of it nobody can tell.
+"""Finds out who made the content of a file, and whose work a plan takes back: that of turns or a person. For some of it nobody
+can tell.
 
 The danger prevented here: a person's lines go away under the name of an agent, unsaid; or a turn is named for lines that it
 never wrote. So nothing is guessed from times or names. The content of a file is traced back from the worktree, edit by edit,
 through the rows of the turn view. A merge has the content of before and what it brought; what a restore brought back is of
-whom made it then. What no row explains has no maker, and that is not the agent.
+whom made it then. What no row explains has no maker, and that is not the agent. In a plan, a person's edit counts
+only if it is proved, that of another agent's session if it may be one.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from .. import errors
@@ -16,11 +19,15 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.history import ABORT, REDO, UNDO
 from ..model.line_diff import blocks, lines_of
+from ..model.lost_work import NO_EDITS, OutsideEdits
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
+from ..model.merge import FileMovedOn
+from ..model.plan import Action, is_of_file
 from ..model.turn_records import BACKGROUND, OPERATIONS, Outside, Reset, Row, Turn, is_of_person
 from .context import Context
-from .path_contents import FileMovedOn
+from .lookup import find_common_state
 from .turn_view import TurnView
+from .worktree_timeline import WorktreeTimeline
 
 
 class Makers(NamedTuple):
@@ -193,3 +200,84 @@ def _makers_of_row(row: Row, path: bytes) -> Makers:
     if isinstance(row, Outside) and row.kind == BACKGROUND:
         return Makers((row.of,))
     return Makers((), is_person=is_of_person(row))
+
+
+def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:
+    """The paths of these actions whose present content has an edit that was made after `target` outside of all turns;
+    none in a worktree without turns. Of a target of another machine, every edit counts: its time says nothing here.
+
+    The worktree is not scanned: an action has the present entry of its path. Of a damaged store nothing is proved.
+    """
+    proved, possible = list[bytes](), list[bytes]()
+    present = {action.source: action.before for action in actions if is_of_file(action)}
+    try:
+        since = 0 if target.more.machine else target.seq
+        view = WorktreeTimeline(context).since(since) if present and context.store.has_agents(context.root.key) else None
+        if view is not None and view.turns:
+            provenance = Provenance(context, view, since)
+            for path, entry in present.items():
+                may_be = False
+                for edit in provenance.edits_of(path, entry):
+                    if edit.makers == Makers(is_person=True):
+                        proved.append(path)
+                        break
+                    may_be |= edit.makers.is_person
+                else:
+                    if may_be:
+                        possible.append(path)
+    except (errors.StoreDamaged, errors.ManifestRefused):
+        return NO_EDITS
+    found = OutsideEdits(tuple(sorted(proved)), tuple(sorted(possible)))
+    if not target.more.machine:
+        return found
+    return found._replace(can_stay=bool(proved) and find_common_state(context, target) is not None, is_of_machine=True)
+
+
+class OtherSessions:
+    """Finds the paths that turns of other sessions may have edited after a checkpoint. Two agents can share a worktree, and a
+    rewind for one resets all of it. Create this before the restore, which is an edit itself."""
+
+    def __init__(self, context: Context, since: Checkpoint, own: Collection[str]) -> None:
+        """`own`: the sessions that are no others. A checkpoint of another machine has no place among those here: then all that
+        the sessions that work now have done counts."""
+        self._provenance: Provenance | None = None
+        if not context.store.has_agents(context.root.key):
+            return
+        seq = 0 if since.more.machine else since.seq
+        view = WorktreeTimeline(context, needs_operations=False).since(seq)
+        others = [turn for turn in view.turns if turn.session and turn.session not in own]
+        if since.more.machine:
+            working = {turn.session for turn in others if turn.running}
+            others = [turn for turn in others if turn.session in working]
+        self._turns = frozenset(turn.n for turn in others)
+        self._provenance = Provenance(context, view, seq) if others else None
+
+    def among(self, actions: Iterable[Action]) -> tuple[bytes, ...]:
+        """The paths of these actions that another session may have edited, sorted."""
+        return tuple(sorted(action.path for action in actions if self._may_have_edited(action.source, action.before)))
+
+    def _may_have_edited(self, path: bytes, present: Entry | None) -> bool:
+        with suppress(errors.StoreDamaged, errors.ManifestRefused):
+            edits = () if self._provenance is None else self._provenance.edits_of(path, present)
+            return any(not self._turns.isdisjoint(edit.makers.turns) for edit in edits)
+        return False
+
+
+def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Action]) -> bool:
+    """True if these actions only take back what the turn that `before` opened is known to have made."""
+    view = WorktreeTimeline(context).since(before.seq)
+    turn = view.turn_of(before.id)
+    if turn is None or turn.before != before.id or turn.after is None or turn.running or turn.cut_short or turn.end_unseen:
+        return False
+    provenance = Provenance(context, view, before.seq)
+    alone = Makers((turn.n,))
+    try:
+        for path, present, wanted, source in actions:
+            if present == wanted and path == source:
+                continue  # it only opens a directory
+            edits = list(provenance.edits_of(path, present)) if path == source else []
+            if len(edits) != 1 or edits[0].makers != alone or not same_for_restore(edits[0].old, wanted):
+                return False
+    except (errors.StoreDamaged, errors.ManifestRefused):
+        return False
+    return True

@@ -41,8 +41,8 @@ from . import gc
 from .change import Declined
 from .context import Context
 from .damage import DamageSearch
+from .present_scan import scan_now
 from .restorable import name_checkpoint_in_errors
-from .save import scan_now
 
 _CACHED = 4096
 _TRIES = 5

@@ -32,7 +32,7 @@ from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions
 from .context import Context
 from .execute import Restored
 from .moved_files import find_moved_files
-from .path_contents import FileMovedOn, PathContents
+from .path_contents import PathContents
 from .provenance import Makers, Provenance
 from .safety_capture import CapturedState
 from .turn_view import TurnView
@@ -309,7 +309,7 @@ class PathMerger:
         for step in self._steps[path]:
             try:
                 found = merge.merge(step.change.new, entry, step.change.old, read)
-            except FileMovedOn:
+            except merge.FileMovedOn:
                 return self._note_kept_path(path, step, plans.CHANGED_NOW, merge.CONFLICTS)
             except (errors.BlobMissing, errors.BlobCorrupt) as error:
                 damaged = self._note_kept_path(path, step, f"damaged in the store: {error}", DAMAGED)

@@ -27,7 +27,7 @@ from .change import Declined
 from .context import Context
 from .conversation import Conversation, RewindTarget
 from .execute import Restored
-from .makers_of_plan import OtherSessions
+from .provenance import OtherSessions
 from .restore import NewKeeper, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool | Plan]

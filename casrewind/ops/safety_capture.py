@@ -24,7 +24,7 @@ from ..worktree import scan as scans
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.reader import HashSink, NotCapturable
 from ..worktree.spelling import NameSpelling, with_other_spellings
-from . import save
+from . import present_scan
 from .context import Context
 from .restorable import NOTHING, ReadableTarget, readable_part_of_target
 
@@ -192,7 +192,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     It is the scan, plus every path that only the target has. Every path that would change is read again, unless the
     scan read it. A parent of a path in `scope` counts only if the target has that path (see add_paths).
     """
-    scan = save.scan_now(context, writer)
+    scan = present_scan.scan_now(context, writer)
     read = scan.read
     load = writer.load_tree
     load.load_differing_trees(scan.tree, target)

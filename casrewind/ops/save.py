@@ -17,14 +17,14 @@ from ..model import domain as domains
 from ..model import manifest
 from ..model.checkpoint import Checkpoint, Circumstances
 from ..model.diff import Counts
-from ..model.domain import Domain, Skip
+from ..model.domain import Skip, all_skips
 from ..model.manifest import Entry
 from ..store import packs
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
-from ..worktree.reader import ScanSink
 from ..worktree.stat_index import StatIndex
 from .context import Context
+from .present_scan import read_stat_index
 
 PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
 
@@ -275,12 +275,6 @@ def _put_transcript(writer: StoreWriter, path: str, size: int) -> Entry | None:
     return manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks) if count == size else None
 
 
-def all_skips(domain: Domain) -> tuple[Skip, ...]:
-    """Every skipped, unstable or late path of a domain, sorted by path."""
-    unstable = (Skip(path, domains.UNSTABLE) for path in domain.unstable)
-    return tuple(sorted((*domain.skipped, *unstable, *(Skip(path, domains.LATE) for path in domain.late))))
-
-
 def _is_same_checkpoint(context: Context, writer: StoreWriter, newest: Checkpoint, scan: scans.Scan) -> bool:
     """True if the scan equals the newest checkpoint. False if that is damaged, so that an intact one is made."""
     try:
@@ -304,22 +298,6 @@ def _replaces_lost_blob(writer: StoreWriter, newest: Checkpoint, scan: scans.Sca
     places = [(path, tree) for path, tree in scan.trees.items() if not new.isdisjoint(writer.nodes_of(tree))]
     named = ((finder.find(path) if path else None, tree) for path, tree in places)
     return newest.tree in new or any(entry is not None and entry.digest == tree for entry, tree in named)
-
-
-# -- the stat index: read before a scan, replaced after it
-
-
-def scan_now(context: Context, sink: ScanSink) -> scans.Scan:
-    """Scan the worktree, using the stat index. Nothing is recorded."""
-    return scans.scan(context.tree, sink, context.policy, read_stat_index(context), context.progress)
-
-
-def read_stat_index(context: Context) -> StatIndex:
-    """The stat index of the worktree, from the store. Raises StoreError and others."""
-    context.tree.reopen_root_if_replaced()
-    key, life = context.root.key, context.tree.life
-    basis, value = context.store.stat_index(key, life) or (None, b"")
-    return StatIndex(value, basis)
 
 
 def update_stat_index(context: Context, scan: scans.Scan, point: Checkpoint) -> None:

@@ -12,7 +12,7 @@ from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
-from ..model.domain import TOO_LARGE, Skip
+from ..model.domain import TOO_LARGE, Skip, all_skips
 from ..model.history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
@@ -21,7 +21,6 @@ from ..worktree.open_files import find_open_databases
 from .checkpoint_names import label_of
 from .context import Context
 from .gc import unfinished_purge
-from .save import all_skips
 
 _LOW_LIMIT = 1 << 20
 """A file size limit in bytes that excludes source files. A cloned project can set such a limit."""

@@ -22,7 +22,7 @@ from ..model import manifest, merge, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.domain import Domain
+from ..model.domain import Domain, all_skips
 from ..model.history import RESTORE, TAKE, Operation
 from ..model.manifest import FILE, PURGED, Entry
 from ..model.plan import Action, Actions, Kept, Plan
@@ -32,7 +32,7 @@ from ..worktree import root as roots
 from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
-from . import preflight, save
+from . import preflight, present_scan, save
 from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
 from .context import Context
 from .directory_origins import has_strange_id, origin_of
@@ -175,7 +175,7 @@ class _Merger:
     def __init__(self, context: Context, made: MadeDirectory, scope: Sequence[bytes], writer: StoreWriter | DryRunWriter) -> None:
         """Scans the directory."""
         self._context, self._made, self._scope, self._writer = context, made, scope, writer
-        self._there = save.scan_now(made.context, writer)
+        self._there = present_scan.scan_now(made.context, writer)
         provenance = None if made.base.more.machine else Provenance(context, TurnView(context), made.base.seq)
         self._steps: dict[bytes, list[RevertStep]] = {}
         self._left: dict[bytes, list[RevertStep]] = {}
@@ -211,7 +211,7 @@ class _Merger:
 
     def _kept_because_not_captured(self) -> Iterator[Kept]:
         """What the scan of the directory could not capture, though it should."""
-        for skip in save.all_skips(self._there.domain):
+        for skip in all_skips(self._there.domain):
             reason = domains.reason_without_detail(skip.reason)
             if reason in _NAMED and reason != domains.UNREADABLE_RULES:
                 yield Kept(skip.path, f"{skip.reason} in {self._made.name}", benign=False, why=NOT_CAPTURED)

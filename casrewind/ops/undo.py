@@ -21,7 +21,7 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
-from . import preflight, safety_capture, save
+from . import preflight, present_scan, safety_capture
 from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
 from .context import Context
 from .execute import Restored
@@ -138,7 +138,7 @@ def prepare_actions(
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what these actions would do and keep, the current state). `actions_of` is given the scan. `made`: digests
     that `resolve` stores itself. With `everything`, a path that cannot be stored is an obstacle, else it is kept."""
-    scan = save.scan_now(context, writer)
+    scan = present_scan.scan_now(context, writer)
     wanted = actions_of(scan)  # after the scan, to limit memory
     wanted, protected = ProtectedPlaces(context.tree, context.policy.excluded).split_off_protected(wanted)
     strangers: dict[bytes, Stranger] = {}

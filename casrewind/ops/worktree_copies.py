@@ -13,7 +13,7 @@ from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..store.reading import TreeCache
 from ..worktree.stat_index import StatIndex, split_names
-from . import save
+from . import present_scan
 from .context import Context
 
 _Known = dict[bytes, tuple[stamps.Stamp, bytes]]
@@ -80,7 +80,7 @@ class WorktreeCopies:
 
     def _stat_index(self) -> StatIndex:
         if self._index is None:
-            self._index = save.read_stat_index(self._context)
+            self._index = present_scan.read_stat_index(self._context)
         return self._index
 
     def _read_known_entries(self, directory: bytes) -> _Known:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from casrewind.ops.makers_of_plan import OtherSessions, edited_outside
+from casrewind.ops.provenance import OtherSessions, edited_outside
 from support.agent_turns import AgentTurns
 from support.trees import plant
 

@@ -15,7 +15,7 @@ from casrewind.model.manifest import PURGED
 from casrewind.model.plan import OUTSIDE
 from casrewind.model.retention import Limits
 from casrewind.ops import agent_event, all_stores, gc, lookup, rewind
-from casrewind.ops.makers_of_plan import OtherSessions, edited_outside
+from casrewind.ops.provenance import OtherSessions, edited_outside
 from casrewind.ops.restore import restore
 from casrewind.store import registry
 from casrewind.workspace import open as opened

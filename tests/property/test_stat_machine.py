@@ -17,6 +17,7 @@ from casrewind import Limits, errors
 from casrewind import open as open_workspace
 from casrewind.model import manifest
 from casrewind.model import stamp as stamps
+from casrewind.ops import present_scan
 from casrewind.ops import save as saves
 from casrewind.store import stat_file
 from casrewind.store.dry_run_writer import DryRunWriter
@@ -75,7 +76,7 @@ class Machine:
         clock, found = SimpleNamespace(time_ns=lambda now=time.time_ns(): now), []
         for function in COMPARISONS if len(COMPARISONS) > 1 else ():
             with mock.patch.object(stat_index, "positions_that_differ", function), mock.patch.object(scan_directory, "time", clock):
-                scan = saves.scan_now(context, DryRunWriter(context.store.read))
+                scan = present_scan.scan_now(context, DryRunWriter(context.store.read))
             found.append((scan.tree, scan.domain, scan.known.updated_value(scan.records)))
         assert all(one == found[0] for one in found)
         self.counts["comparisons"] += len(found) > 1

@@ -13,7 +13,7 @@ from casrewind.agents import event
 from casrewind.agents.transcript import parse_lines as transcript_lines
 from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind_record, directory_nodes
 from casrewind.model import digest as digests
-from casrewind.ops import save
+from casrewind.ops import present_scan
 from casrewind.store import chunker, journal, ledger, packs, stat_file
 from casrewind.store.layout import Layout
 from casrewind.store.agent_sessions import AgentSession, AgentSessions
@@ -208,7 +208,7 @@ def of_store(root, settings, files):
         settle()
         workspace.save()
         context = workspace._context
-        index = save.read_stat_index(context)
+        index = present_scan.read_stat_index(context)
         assert {path for path in (b"d0", b"d0/deep", b"d1", b"d2", b"d3") if index.record_of_directory(path)} == {b"d0", b"d0/deep", b"d1", b"d2", b"d3"}
         yield "stat index", stat_value(root), index.value
         [whole] = (store / "index").glob("stat-*")

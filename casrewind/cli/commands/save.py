@@ -6,7 +6,8 @@ from contextlib import suppress
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural
-from ...ops.save import Saved, read_stat_index, save_by_hand
+from ...ops.present_scan import read_stat_index
+from ...ops.save import Saved, save_by_hand
 from ..grammar.options import JSON, MESSAGE, Command, Option, flag
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done

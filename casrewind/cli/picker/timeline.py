@@ -29,7 +29,7 @@ from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...ops.finish_restore import finish_restore
 from ...ops.inner_projects import find_inner_turns
 from ...ops.machine_merge import edit_keeper
-from ...ops.makers_of_plan import edited_outside
+from ...ops.provenance import edited_outside
 from ...ops.turn_view import TurnView
 from ...ops.worktree_timeline import Part, WorktreeTimeline
 from ...store.catalog import Marked

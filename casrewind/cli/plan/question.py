@@ -144,7 +144,7 @@ class PlanQuestion:
         if self._later is not None:
             self.outside = self._later(actions)
         elif self._since is not None and not self.keep_edits:
-            from ...ops.makers_of_plan import edited_outside
+            from ...ops.provenance import edited_outside
 
             self.outside = edited_outside(self._context, self._since, actions)
 
@@ -195,7 +195,7 @@ class PlanQuestion:
 
     def _is_step_without_question(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
         from ...hook.typed_line import MOST_UNASKED
-        from ...ops.makers_of_plan import is_of_turn_alone
+        from ...ops.provenance import is_of_turn_alone
 
         assert self._typed is not None
         needs_look = plan.kept or plan.only_copies or plan.open_files or self.inner
