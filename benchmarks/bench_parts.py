@@ -11,7 +11,7 @@ from casrewind.model import diff as diffs
 from casrewind.model.turn_records import Point
 from casrewind.model.turns import Outline
 from casrewind.ops.restore import restore
-from casrewind.ops.present_scan import scan_now
+from casrewind.history.present_scan import scan_now
 from casrewind.settings import close_context, open_context
 from casrewind.store import chunker, packs
 from casrewind.store.dry_run_writer import DryRunWriter

@@ -24,6 +24,8 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
         WorkspaceError,
         WorkspaceNotFound,
     )
+    from .history.compare import Comparison
+    from .history.path_history import Logged, PathChange
     from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
     from .model.domain import Domain, RuleRef, Skip
@@ -37,11 +39,9 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .ops.adopt import Adopted, Moved
     from .ops.all_stores import Found, Pruned, Spared, Timeline
     from .ops.change import Declined
-    from .ops.compare import Comparison
     from .ops.damage import Place
     from .ops.execute import Restored, WrittenDirectory
     from .ops.gc import Collected
-    from .ops.path_history import Logged, PathChange
     from .ops.pins import Marking
     from .ops.purge import Gone, Purged
     from .ops.purge_text import Covered, Holder, TextPurged
@@ -157,11 +157,11 @@ _ROOMS = {
     "model.retention": "Dropped Limits",
     "model.turn_records": "Turn",
     "ops.adopt": "Adopted Moved",
-    "ops.compare": "Comparison",
+    "history.compare": "Comparison",
     "ops.damage": "Place",
     "ops.execute": "Restored WrittenDirectory",
     "ops.gc": "Collected",
-    "ops.path_history": "Logged PathChange",
+    "history.path_history": "Logged PathChange",
     "ops.pins": "Marking",
     "ops.purge": "Gone Purged",
     "ops.purge_text": "Covered Holder TextPurged",

@@ -26,8 +26,8 @@ from .worktree.scan_policy import ScanPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .context import Context, Progress
     from .gitignore.rules import Accepted
-    from .ops.context import Context, Progress
     from .store.store import Store
 
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
@@ -100,7 +100,7 @@ def open_context(path: str, settings: Settings, *, create: bool, progress: "Prog
     With `create`, a missing store is created. The caller must call `close_context`. Raises WorkspaceNotFound,
     RootRefused, UsageError, StoreForeign, FormatUnsupported, StoreDamaged, StoreNotWritable, StoreFull.
     """
-    from .ops.context import Context
+    from .context import Context
     from .store.store import Store
     from .worktree.reader import Worktree
 
@@ -114,7 +114,7 @@ def open_context(path: str, settings: Settings, *, create: bool, progress: "Prog
                 accepted=partial(_read_accepted_rules, store, root.key), last_tree=partial(_find_last_tree, store, root.key)
             )
             if policy.lost:
-                from .ops import restorable
+                from .history import restorable
 
                 policy = restorable.with_recorded_rules(store, root.key, policy)
         except BaseException:
@@ -150,7 +150,7 @@ def _find_last_tree(store: "Store", worktree: bytes) -> bytes | None:
 
 
 def _read_accepted_rules(store: "Store", worktree: bytes) -> "Accepted":
-    from .ops import restorable  # only a refused rule file needs it
+    from .history import restorable  # only a refused rule file needs it
 
     return restorable.accepted_rules(store, worktree)
 

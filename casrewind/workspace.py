@@ -10,25 +10,25 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from . import errors
+from .context import Context, Progress
 from .model import paths
 from .model.checkpoint import Checkpoint
 from .ops import save as saves
-from .ops.context import Context, Progress
 from .settings import Settings, close_context, default_settings, open_context
 from .worktree import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .history.compare import Comparison
+    from .history.path_history import Logged
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.plan import Plan
     from .model.retention import Limits
     from .model.turn_records import Turn
     from .ops.change import Confirm
-    from .ops.compare import Comparison
     from .ops.execute import Restored
     from .ops.gc import Collected
-    from .ops.path_history import Logged
     from .ops.pins import Marking
     from .ops.purge import Purged
     from .ops.purge_text import TextPurged
@@ -135,7 +135,7 @@ class Workspace:
         """This worktree's checkpoints with their marks, newest first. Safety checkpoints have the `trigger`
         "safety". With `every_worktree`, also those of other worktrees and of other machines. With `meta`, only those that
         were saved with all of these keys and values. Raises UsageError for meta that no checkpoint can have."""
-        from .ops import lookup
+        from .history import lookup
 
         found = self._context.store.checkpoints() if every_worktree else lookup.checkpoints_of(self._context)
         if meta is None:
@@ -149,38 +149,38 @@ class Workspace:
         """Resolve a reference; a Checkpoint is returned as it is. Raises CheckpointNotFound, AmbiguousReference."""
         if isinstance(reference, Checkpoint):
             return reference
-        from .ops import lookup
+        from .history import lookup
 
         return lookup.checkpoint(self._context, reference)
 
     def checkpoint_and_path(self, text: str) -> tuple[Checkpoint, str]:
         """The checkpoint and the path in REF:PATH. Raises UsageError without a colon, otherwise as `checkpoint`."""
-        from .ops import lookup
+        from .history import lookup
 
         return lookup.checkpoint_and_path(self._context, text)
 
     def marks(self, point: Checkpoint | str) -> "Marked":
         """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""
-        from .ops import lookup
+        from .history import lookup
 
         return lookup.marks(self._context, self.checkpoint(point))
 
     def current(self) -> str:
         """The id of the checkpoint that was last saved or restored here, or ""."""
-        from .ops import lookup
+        from .history import lookup
 
         return lookup.current_id(self._context)
 
     def entries(self, point: Checkpoint | str) -> "Iterator[tuple[bytes, Entry]]":
         """Every (path, entry) of a checkpoint, parents before children. Sort them for a stable order."""
-        from .ops.restorable import walk_with_checkpoint_id
+        from .history.restorable import walk_with_checkpoint_id
 
         return walk_with_checkpoint_id(self._context.store, self.checkpoint(point).tree)
 
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
         """The bytes of a file in a checkpoint, or a link's target, in pieces of about 1 MiB. Raises PathNotFound at
         once if the path is not a file; any piece may raise StoreDamaged. Read all pieces: gc waits for that."""
-        from .ops.path_history import stream_file
+        from .history.path_history import stream_file
 
         return stream_file(self._context, self.checkpoint(point), path)
 
@@ -204,7 +204,7 @@ class Workspace:
         """The changes from `old` to `new`, or to the current worktree. Publishes nothing. `scope` limits the comparison
         to these paths and all paths below them; empty means everything. Raises UnsafePath for a path that is not below
         the root, PathNotFound if no path in `scope` exists on either side or in the worktree."""
-        from .ops import compare
+        from .history import compare
 
         target = None if new is None else self.checkpoint(new)
         return compare.compare(self._context, self.checkpoint(old), target, paths.check_scope(scope))
@@ -229,15 +229,15 @@ class Workspace:
         """The checkpoints of this worktree in which a file or directory changed, newest first, at most `most`. Reads
         only the store. b"" is the root: any change counts. With `safety`, safety checkpoints are included. Raises
         PathNotFound for a path in no checkpoint, UnsafePath for a path that is not below the root."""
-        from .ops import path_history
+        from .history import path_history
 
         return path_history.log_of_path(self._context, paths.check_scope([path])[0], most, safety=safety)
 
     def search(self, text: bytes, path: bytes = b"", most: int | None = None, *, safety: bool = False) -> "Logged":
         """The rows of `log` in which the number of occurrences of a text changed. `compare` returns the changes that add
         or remove it. Files over 4 MiB and purged files are not searched. Raises as `log`."""
-        from .ops import path_history
-        from .ops.search import Search, TextQuery
+        from .history import path_history
+        from .history.search import Search, TextQuery
 
         return path_history.log_of_path(self._context, paths.check_scope([path])[0], most, safety=safety, search=Search(TextQuery(text)))
 
@@ -348,8 +348,8 @@ class Workspace:
         otherwise StoreBusy is raised. Raises CheckpointNotFound if a turn, or what it changed, is not known, PathNotFound
         if no turn changed a path in `scope`, else as `restore`.
         """
+        from .history.turn_view import TurnView
         from .ops import revert
-        from .ops.turn_view import TurnView
 
         view = TurnView(self._context)
         chosen = {turn.n: turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
@@ -378,7 +378,7 @@ class Workspace:
     def turns(self, most: int | None = None) -> "list[Turn]":
         """The newest `most` turns of this worktree with their changes, newest first. A turn is a prompt and everything
         until its end. `@N` names the state before turn N, wherever a method accepts a checkpoint."""
-        from .ops.turn_view import TurnView
+        from .history.turn_view import TurnView
 
         view = TurnView(self._context)
         return [view.with_changes(turn) for turn in view.turns[:most]]
@@ -503,7 +503,7 @@ class Workspace:
         without a match is returned unchanged, so that `diff` and `restore` can name it. Raises UnsafePath for a path
         outside the root, UsageError for unknown pathspec magic, PathNotFound if everything was excluded.
         """
-        from .ops import pathspecs
+        from .history import pathspecs
 
         return pathspecs.resolve_words(self._context, points, words, os.fspath(start), worktree=worktree)
 

@@ -23,7 +23,7 @@ HEAVY = set(
     " threading tomllib traceback typing urllib casrewind.remote casrewind.cli.picker casrewind.cli.complete casrewind.workspace".split()
 )
 """Modules that these commands have no use for, ours or not."""
-STORE = {"blake3", "lmdb", "zstandard", "casrewind.store", "casrewind.worktree", "casrewind.ops"}
+STORE = {"blake3", "lmdb", "zstandard", "casrewind.store", "casrewind.worktree", "casrewind.history", "casrewind.ops"}
 """Modules without which nothing can be saved, or even looked at."""
 SETTINGS_OF_CLIENTS = {"base64", "bz2", "enum", "hashlib", "lzma", "pathlib", "random", "re", "secrets", "shlex", "shutil", "typing", "urllib"}
 """What `status` imports to read the settings of clients."""
@@ -116,7 +116,7 @@ def test_a_command_of_every_day_imports_nothing_that_only_others_need(client, li
     in_place(client.root, 1)
     settle()
     found, printed = run_and_see_imports(client, [sys.executable, "-m", "casrewind", "-C", str(client.root), *line.split()])
-    assert says in printed.decode() and {"lmdb", "casrewind.store", "casrewind.ops"} <= found
+    assert says in printed.decode() and {"lmdb", "casrewind.store", "casrewind.context"} <= found
     assert found & HEAVY <= needed
     place = "casrewind.cli.commands."
     assert {name for name in found if name.startswith(place)} <= {place + line.split()[0], place + "words"}

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .._typing import NoReturn
     from ..config import Config
-    from ..ops.context import Context, Progress
+    from ..context import Context, Progress
     from ..settings import Settings
     from .grammar.options import Command
     from .picker.progress_relay import ProgressRelay

@@ -14,8 +14,8 @@ from ..store.failure_log import FailureLog
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..context import Context
     from ..model.retention import Limits
-    from ..ops.context import Context
     from ..settings import Settings
 
 _NICER = 10

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from .._typing import NoReturn
     from ..agents.event import Event
     from ..config import Config
+    from ..context import Context
     from ..ops.adopt import Moved
-    from ..ops.context import Context
     from ..ops.save import Saved
     from ..settings import Settings
     from ..store.agent_sessions import AgentSessions

@@ -10,9 +10,9 @@ import json
 from .. import errors
 from ..agents.client import Client
 from ..agents.event import Event
+from ..context import Context
+from ..history.restored_since import Done, RestoredSince, restored_since
 from ..model.history import REVERT, TAKE
-from ..ops.context import Context
-from ..ops.restored_since import Done, RestoredSince, restored_since
 
 _MOST = 600
 """Characters of the whole text."""

@@ -11,11 +11,11 @@ from .. import errors
 from ..agents.client import Client
 from ..agents.event import Event
 from ..config import Config
+from ..context import Context
 from ..messages import printable, shell_quoted
 from ..model import diff as diffs
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR
-from ..ops.context import Context
 from ..ops.save import Saved
 
 TYPE_CHECKING = False

@@ -2,10 +2,10 @@
 
 import os
 
+from ..context import Context
 from ..messages import age_in_words, plural
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
-from ..ops.context import Context
 from ..store import writability
 
 _UNPROTECTED = "casrewind: NOT PROTECTED: "

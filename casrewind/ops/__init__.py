@@ -1,1 +1,1 @@
-"""Operations (save, restore, gc ...): the only modules that use both the store and the worktree."""
+"""Operations (save, restore, gc ...): what changes the files or the store. Questions stand below them, in history."""

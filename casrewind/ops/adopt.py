@@ -15,6 +15,7 @@ from itertools import islice
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import history, manifest
@@ -24,7 +25,6 @@ from ..store.store import Store
 from ..worktree import root as roots
 from ..worktree.reader import Worktree
 from ..worktree.root import Root
-from .context import Context
 
 
 class Adopted(NamedTuple):

@@ -13,11 +13,11 @@ from functools import partial
 
 from .. import agents, fsio, locations, locks
 from ..agents.event import Event
+from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..store.layout import Layout
-from .context import Context
 from .save import PROMPT, Moment, Saved, record_unsaved, save
 
 TYPE_CHECKING = False

@@ -4,14 +4,15 @@ The danger prevented here: a person asks for the files alone, and is refused bec
 """
 
 from .. import errors
+from ..context import Context
+from ..history import turns_elsewhere
+from ..history.conversation import find_prompt, whole_session
+from ..history.turn_view import TurnView
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Turn
-from . import rewind, turns_elsewhere
-from .context import Context
-from .conversation import find_prompt, whole_session
+from . import rewind
 from .restore import NewKeeper
 from .rewind import Confirming, Rewound, restore_and_find_foreign
-from .turn_view import TurnView
 
 
 def find_turn(

@@ -10,6 +10,9 @@ from contextlib import contextmanager
 
 from .. import errors, locations
 from .._typing import NamedTuple
+from ..context import Context
+from ..history.restorable import name_checkpoint_in_errors, readable_entries
+from ..history.turn_view import TurnView
 from ..messages import printable, reason_of
 from ..model import bisection, paths
 from ..model.bisection import Bisection, Candidate
@@ -20,10 +23,7 @@ from ..store import scratch
 from ..store.reading import TreeCache
 from ..worktree.scratch_tree import ScratchTree
 from . import bisect_pins, preflight, restore_to, save
-from .context import Context
 from .execute import Contents
-from .restorable import name_checkpoint_in_errors, readable_entries
-from .turn_view import TurnView
 
 SKIP, FIRST_STOP = 125, 126
 """Exit codes of the command: the state cannot be tested; the least one that ends the search. 0 is good, the others are bad."""

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from .. import errors
 from ..agents import client_process
 from ..agents.client_process import ClientProcess
+from ..context import Context
 from ..messages import store_error
 from ..model.checkpoint import Checkpoint
 from ..store.bisect_rows import BisectRow
-from .context import Context
 
 
 @contextmanager

@@ -7,13 +7,13 @@ checkpoint stays as it is there, and above 1 GiB in all no ignored file is copie
 from collections.abc import Iterable
 
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import printable
 from ..model import paths
 from ..model.manifest import DIR
 from ..model.plan import Kept
 from ..worktree import worktreeinclude_files
 from ..worktree.worktreeinclude_files import CarriedFile
-from .context import Context
 
 MOST = 1 << 30
 """Bytes of all carried files together."""

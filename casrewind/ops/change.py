@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import printable
 from ..model import history, paths
 from ..model import plan as plans
@@ -22,7 +23,6 @@ from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from . import preflight
-from .context import Context
 from .execute import Restored, execute
 from .safety_capture import CapturedState
 

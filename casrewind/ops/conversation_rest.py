@@ -11,13 +11,13 @@ from functools import partial
 
 from .. import agents, errors
 from ..agents import session_files, transcript_position
+from ..context import Context
+from ..history import conversation as conversations
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Counts
-from . import conversation as conversations
-from .context import Context
 from .save import PROMPT, redraft
 
 _ENDS = frozenset({"turn_end", "session_end"})

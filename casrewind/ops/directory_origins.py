@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING
+from ..context import Context
 from ..messages import printable, reason_of
 from ..model.checkpoint import Checkpoint
 from ..store.directory_origin_rows import Origin
 from ..worktree import root as roots
 from ..worktree.origin_id import make_origin_id, read_origin_id, remove_origin_id
-from .context import Context
 
 if TYPE_CHECKING:  # it is imported with ctypes, which status and gc have no use for
     from ..worktree.new_tree import NewTree

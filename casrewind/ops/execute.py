@@ -11,6 +11,7 @@ from functools import partial
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import is_disk_full, printable, reason_of
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
@@ -26,7 +27,6 @@ from ..store.store import Store
 from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from . import save
-from .context import Context
 from .safety_capture import CapturedState
 
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size

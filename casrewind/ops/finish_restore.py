@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
+from ..history import present_scan
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import history as undo_history
@@ -24,8 +26,6 @@ from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_modes_that_took
-from . import present_scan
-from .context import Context
 from .execute import Restored, interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
 from .preflight import check_and_read_blobs, find_actions_below_mounts, find_open_files, refuse_open_databases
 from .safety_capture import CapturedState, add_present_paths, obstacles_error

@@ -14,6 +14,9 @@ from functools import partial
 from .. import errors
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..context import Context
+from ..history import turn_checkpoints
+from ..history.checkpoint_names import is_kept_by_mark
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import retention
@@ -25,9 +28,7 @@ from ..store.budget import bytes_reserved_for_gc, copy_limit, has_any_room
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
 from ..store.sweep import PackUsage, Sweep
-from . import bisect_pins, directory_origins, turn_checkpoints
-from .checkpoint_names import is_kept_by_mark
-from .context import Context
+from . import bisect_pins, directory_origins
 
 _TRIES = 5
 _UNSWEPT_PART = 32

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .. import errors, fsio, locations, locks
 from .._typing import NamedTuple
+from ..context import Context
 from ..gitignore.rule_writing import rule_for_path, rule_for_pattern
 from ..gitignore.rules import (
     MOST_BYTES,
@@ -33,7 +34,6 @@ from ..store.layout import Layout
 from ..worktree import ignored
 from ..worktree.reader import Worktree
 from ..worktree.scan_policy import ScanPolicy
-from .context import Context
 
 _SHARED, _PRIVATE = RULE_FILES[SHARED_FILE].name, "private"
 _PolicyWith = Callable[[list[bytes]], ScanPolicy]

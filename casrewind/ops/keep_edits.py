@@ -11,6 +11,9 @@ from collections.abc import Container, Sequence
 from contextlib import suppress
 
 from .. import errors
+from ..context import Context
+from ..history.provenance import Provenance
+from ..history.turn_view import TurnView
 from ..model import manifest, merge
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
@@ -20,10 +23,8 @@ from ..model.turn_records import BACKGROUND, Forgotten
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
-from .context import Context
 from .moved_files import MOVED
 from .preflight import SKIP_DAMAGED
-from .provenance import Provenance
 from .revert import (
     DAMAGED,
     SHARED,
@@ -35,7 +36,6 @@ from .revert import (
     with_way_out,
 )
 from .safety_capture import CapturedState, Stranger, add_present_paths
-from .turn_view import TurnView
 from .undo import possible_actions
 
 _BY_EXACT = "--exact takes it back"

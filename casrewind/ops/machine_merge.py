@@ -8,6 +8,9 @@ machine no longer captures: it may still have it.
 from collections.abc import Sequence
 
 from .. import errors
+from ..context import Context
+from ..history.lookup import find_common_state
+from ..history.restorable import DomainComparer, has_safety, name_checkpoint_in_errors
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import merge, paths
@@ -16,11 +19,8 @@ from ..model.diff import Change
 from ..model.manifest import Entry
 from ..model.plan import Action, Kept, Merged, Plan
 from ..worktree.spelling import with_other_spellings
-from .context import Context
 from .keep_edits import KeptEdits
-from .lookup import find_common_state
 from .preflight import SKIP_DAMAGED
-from .restorable import DomainComparer, has_safety, name_checkpoint_in_errors
 from .restore import EditKeeper
 from .revert import PathMerger, RevertStep, WhatTurnsDid, lines_in_words
 

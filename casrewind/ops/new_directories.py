@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice
 
 from .. import errors, fsio, heap
+from ..context import Context
 from ..messages import reason_of
 from ..model import paths
 from ..model import stamp as stamps
@@ -20,7 +21,6 @@ from ..model.respelled import refuse_paths_with_one_name
 from ..worktree.new_tree import NewTree
 from ..worktree.worktreeinclude_files import CarriedFile
 from .carried_files import Carried
-from .context import Context
 from .execute import Contents
 from .worktree_copies import WorktreeCopies
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
 from .. import errors
+from ..context import Context
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
@@ -20,7 +21,6 @@ from ..model.manifest import FILE
 from ..model.plan import Action
 from ..store import packs
 from ..worktree.ignored import is_recreatable
-from .context import Context
 from .safety_capture import CapturedState
 
 _OLDER = 200  # checkpoints before the target, in which the file is looked for

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from .. import errors
+from ..context import Context
+from ..history.compare import read_present
 from ..model import digest as digests
 from ..model.manifest import Entry, Finder
 from ..model.merge import FileMovedOn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
-from .compare import read_present
-from .context import Context
 
 
 class PathContents:

@@ -9,11 +9,8 @@ from collections.abc import Sequence
 
 from .. import errors
 from .._typing import NamedTuple
-from ..model import history
-from ..model.checkpoint import Checkpoint
-from ..store import ledger
-from ..store.catalog import Marked
-from .checkpoint_names import (
+from ..context import Context
+from ..history.checkpoint_names import (
     LEAST_PREFIX,
     is_kept_by_mark,
     is_labelled,
@@ -21,7 +18,10 @@ from .checkpoint_names import (
     raise_bad_label,
     refuse_ambiguous_label,
 )
-from .context import Context
+from ..model import history
+from ..model.checkpoint import Checkpoint
+from ..store import ledger
+from ..store.catalog import Marked
 
 _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 """Unicode categories that a label may not contain: controls, surrogates, line and paragraph separators."""

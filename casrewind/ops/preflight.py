@@ -12,6 +12,7 @@ import struct
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from .. import errors, fsio
+from ..context import Context
 from ..messages import enumerated, is_process_limit, plural, printable
 from ..model import manifest, paths
 from ..model import plan as plans
@@ -22,7 +23,6 @@ from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_o
 from ..model.respelled import join_respelled
 from ..store import packs
 from ..worktree.reader import means_absent_path
-from .context import Context
 from .safety_capture import CapturedState, command_to_open, describe_in_cloud, describe_mount, obstacles_error
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"

@@ -17,7 +17,10 @@ from functools import lru_cache
 
 from .. import errors
 from .._typing import Any, NamedTuple
+from ..context import Context
 from ..gitignore.rules import name_for_output
+from ..history.present_scan import scan_now
+from ..history.restorable import name_checkpoint_in_errors
 from ..messages import printable, shell_quoted_path
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
@@ -39,10 +42,7 @@ from ..store.reachability import Marker, references
 from ..store.shown_plans import remove_shown_plans
 from . import gc
 from .change import Declined
-from .context import Context
 from .damage import DamageSearch
-from .present_scan import scan_now
-from .restorable import name_checkpoint_in_errors
 
 _CACHED = 4096
 _TRIES = 5

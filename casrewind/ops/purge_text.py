@@ -15,6 +15,8 @@ from functools import lru_cache
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..context import Context
+from ..history.restorable import name_checkpoint_in_errors
 from ..messages import printable, store_errors
 from ..model import cursor as cursors
 from ..model import tlv
@@ -25,10 +27,8 @@ from ..store.chunker import ChunkRef
 from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
 from .change import Declined
-from .context import Context
 from .damage import DamageSearch
 from .purge import Fields, LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
-from .restorable import name_checkpoint_in_errors
 from .save import PROMPT
 
 DROPPED = "***"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 
 from .. import errors
 from .._typing import TYPE_CHECKING, Protocol
+from ..context import Context
+from ..history.restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import history, paths
@@ -22,9 +24,7 @@ from ..store.writer import StoreWriter
 from ..worktree.protected_places import PROTECTED, ProtectedPlaces
 from . import preflight, safety_capture
 from .change import ChangeRecord, Confirm, Declined, WorktreeChange, ask_and_carry_out
-from .context import Context
 from .execute import Restored
-from .restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 from .safety_capture import CapturedState
 
 if TYPE_CHECKING:  # few restores have edits
@@ -118,7 +118,7 @@ def _plan_from_target(
     """Returns (what a restore would do and keep, the current state)."""
     keeping = None if keeper is None else keeper(context, target, scope, skip_damaged)
     if scope:
-        from .compare import missing_paths
+        from ..history.compare import missing_paths
 
         missing_paths(context, [target], scope)
     with name_checkpoint_in_errors(context.store):

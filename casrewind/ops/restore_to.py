@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from .. import errors, locations, store_detection
+from ..context import Context
+from ..history.restorable import name_checkpoint_in_errors, readable_entries
 from ..messages import enumerated, is_disk_full, printable, reason_of
 from ..model import paths
 from ..model import plan as plans
@@ -22,10 +24,8 @@ from ..model.plan import Action, Kept, Plan
 from ..store.reading import TreeCache, TreesAhead
 from ..worktree.new_tree import GIT
 from . import carried_files, directory_origins, preflight
-from .context import Context
 from .execute import Restored, WrittenDirectory
 from .new_directories import Destination, Row, Writing, rows_made
-from .restorable import name_checkpoint_in_errors, readable_entries
 from .worktree_copies import WorktreeCopies
 
 _REMEMBERED = 1000

@@ -11,6 +11,9 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
+from ..history.provenance import Makers, Provenance
+from ..history.turn_view import TurnView
 from ..messages import plural, printable
 from ..model import digest as digests
 from ..model import manifest, merge, paths
@@ -29,13 +32,10 @@ from ..worktree.spelling import with_other_spellings
 from . import preflight
 from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions, entry_of_stored_bytes
-from .context import Context
 from .execute import Restored
 from .moved_files import find_moved_files
 from .path_contents import PathContents
-from .provenance import Makers, Provenance
 from .safety_capture import CapturedState
-from .turn_view import TurnView
 from .undo import prepare_actions
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"

@@ -15,19 +15,19 @@ from ..agents import client_process, session_files
 from ..agents.carried_lines import carried
 from ..agents.prompt_matching import prompt_of_checkpoint
 from ..agents.transcript import Prompt
+from ..context import Context
+from ..history import conversation as conversations
+from ..history import turns_elsewhere
+from ..history.conversation import Conversation, RewindTarget
+from ..history.provenance import OtherSessions
 from ..messages import enumerated, printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
-from . import conversation as conversations
-from . import turns_elsewhere
 from .change import Declined
-from .context import Context
-from .conversation import Conversation, RewindTarget
 from .execute import Restored
-from .provenance import OtherSessions
 from .restore import NewKeeper, restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool | Plan]

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from .. import fsio
 from .._typing import NamedTuple
+from ..context import Context
 from ..gitignore.rules import RuleFile, Rules, is_captured
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..worktree import ignored
 from ..worktree.ignored import Verdict
-from .context import Context
 from .inclusion import RuleChange, Word
 from .save import Saved
 

@@ -8,9 +8,9 @@ import shlex
 import time
 from collections.abc import Sequence
 
+from ..context import Context
 from ..model.checkpoint import PROMPT, RUN, Circumstances
 from ..store.agent_sessions import AgentSession
-from .context import Context
 from .save import Moment, Saved, save, save_by_hand
 
 
@@ -21,7 +21,7 @@ class CommandTurn:
         """`message` stands for the command line in every list, and is the label of both checkpoints. Raises UsageError
         for a label that reads as another reference."""
         if message:
-            from .checkpoint_names import refuse_ambiguous_label
+            from ..history.checkpoint_names import refuse_ambiguous_label
 
             refuse_ambiguous_label(message)
         self._context, self._message = context, message

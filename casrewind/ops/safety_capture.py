@@ -12,6 +12,9 @@ from types import MappingProxyType
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..context import Context
+from ..history import present_scan
+from ..history.restorable import NOTHING, ReadableTarget, readable_part_of_target
 from ..messages import is_process_limit, shell_quoted_path
 from ..model import manifest, paths
 from ..model.diff import diff
@@ -24,9 +27,6 @@ from ..worktree import scan as scans
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.reader import HashSink, NotCapturable
 from ..worktree.spelling import NameSpelling, with_other_spellings
-from . import present_scan
-from .context import Context
-from .restorable import NOTHING, ReadableTarget, readable_part_of_target
 
 _SHOWN = 10
 _ADVICE = "{}, or restore only other paths with -- PATH"

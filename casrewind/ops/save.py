@@ -11,6 +11,8 @@ from functools import partial
 
 from .. import errors, fsio
 from .._typing import NamedTuple
+from ..context import Context
+from ..history.present_scan import read_stat_index
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
@@ -23,8 +25,6 @@ from ..store import packs
 from ..store.writer import StoreWriter
 from ..worktree import scan as scans
 from ..worktree.stat_index import StatIndex
-from .context import Context
-from .present_scan import read_stat_index
 
 PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
 
@@ -86,7 +86,7 @@ def save_by_hand(
     """Make a checkpoint that no event asked for. `message` is its label; with `described`, it is a description. Raises
     UsageError for a label that reads as another reference and for `meta` that cannot be stored, else as `save`."""
     if message and not described:
-        from .checkpoint_names import refuse_ambiguous_label
+        from ..history.checkpoint_names import refuse_ambiguous_label
 
         refuse_ambiguous_label(message)
     more = checkpoints.NOTHING_ELSE

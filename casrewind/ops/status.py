@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from .. import errors, extras, locations
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..context import Context
 from ..gitignore import gitconfig
 from ..gitignore.rules import RULE_FILES
+from ..history.checkpoint_names import label_of
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest
@@ -18,8 +20,6 @@ from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
 from ..store.budget import GcState
 from ..worktree.open_files import find_open_databases
-from .checkpoint_names import label_of
-from .context import Context
 from .gc import unfinished_purge
 
 _LOW_LIMIT = 1 << 20

@@ -14,6 +14,11 @@ from contextlib import contextmanager
 
 from .. import errors, locations
 from .._typing import NamedTuple
+from ..context import Context
+from ..history import present_scan
+from ..history.provenance import Provenance
+from ..history.restorable import Coverage, name_checkpoint_in_errors
+from ..history.turn_view import TurnView
 from ..messages import printable, shell_quoted_path
 from ..model import diff as diffs
 from ..model import digest as digests
@@ -32,16 +37,12 @@ from ..worktree import root as roots
 from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
-from . import preflight, present_scan, save
+from . import preflight, save
 from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
-from .context import Context
 from .directory_origins import has_strange_id, origin_of
 from .execute import Restored
-from .provenance import Provenance
-from .restorable import Coverage, name_checkpoint_in_errors
 from .revert import DAMAGED, PathMerger, RevertStep, WhatTurnsDid, keep_moved_files
 from .safety_capture import CapturedState
-from .turn_view import TurnView
 from .undo import prepare_actions
 
 NOT_CAPTURED = "not_captured"

@@ -7,6 +7,8 @@ The danger prevented here: work done after a restore is lost when that is revers
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from .. import errors
+from ..context import Context
+from ..history import present_scan
 from ..messages import age_in_words, printable
 from ..model import history as undo_history
 from ..model import manifest, paths
@@ -21,9 +23,8 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
-from . import preflight, present_scan, safety_capture
+from . import preflight, safety_capture
 from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
-from .context import Context
 from .execute import Restored
 from .safety_capture import CapturedState, Stranger, obstacles_error
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..model import path_count, size_by_owner
 from ..model.checkpoint import Checkpoint
 from ..model.size_by_owner import SharedSizes
@@ -16,7 +17,6 @@ from ..store import packs, reachability
 from ..store.catalog import Marked
 from ..store.reachability import ReferenceGraph
 from . import gc
-from .context import Context
 from .verify import BLOB, TREE, Problem, needed_plans
 
 

@@ -9,12 +9,12 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..model import directory_nodes, manifest, path_count, paths
 from ..model.checkpoint import Checkpoint
 from ..model.directory_nodes import LOST, NodeList, Rows
 from ..store import packs
 from ..store.reachability import Reference, reference_of_file, references
-from .context import Context
 from .damage import Place, places_affected
 from .gc import NOT_BEGUN, kept_plans, step_plans, unfinished_purge
 

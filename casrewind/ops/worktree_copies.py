@@ -8,13 +8,13 @@ import os
 import stat
 
 from .. import fsio
+from ..context import Context
+from ..history import present_scan
 from ..model import manifest
 from ..model import stamp as stamps
 from ..model.manifest import Entry
 from ..store.reading import TreeCache
 from ..worktree.stat_index import StatIndex, split_names
-from . import present_scan
-from .context import Context
 
 _Known = dict[bytes, tuple[stamps.Stamp, bytes]]
 """By name in one directory: the stamp that was seen with these bytes, and their digest."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import BinaryIO
 
 from .. import errors
+from ..context import Context
 from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
-from ..ops.context import Context
 from .connect import HEAD, machine_name
 from .object_directory import SMALL
 from .objects import ObjectGone, ObjectInfo

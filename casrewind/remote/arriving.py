@@ -11,13 +11,13 @@ from functools import cached_property
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import digest as digests
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
-from ..ops.context import Context
 from ..store import ledger
 from ..store.catalog import UNMARKED, Marked, marks_after
 from .piece_errors import PieceDamaged

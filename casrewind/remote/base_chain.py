@@ -11,10 +11,10 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import printable, shell_quoted_path
 from ..model import manifest
 from ..model.manifest import FILE
-from ..ops.context import Context
 from ..store.reachability import reference_of_file
 from .chain import ChainReader, open_piece
 from .collect import empty_piece

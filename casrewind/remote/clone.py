@@ -12,15 +12,16 @@ from contextlib import suppress
 
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
+from ..context import Context
 from ..extras import refuse_without_libraries
+from ..history import conversation
+from ..history.checkpoint_names import LEAST_PREFIX, full_name, is_full_name
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import history
 from ..model.checkpoint import Checkpoint
-from ..ops import conversation, restore_to, rewind
-from ..ops.checkpoint_names import LEAST_PREFIX, full_name, is_full_name
-from ..ops.context import Context
+from ..ops import restore_to, rewind
 from ..ops.rewind import Chat
 from ..settings import Settings, close_context, open_context, store_path
 from ..store.store import Store

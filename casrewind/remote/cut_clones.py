@@ -10,11 +10,11 @@ from contextlib import suppress
 
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import store_errors
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry
-from ..ops.context import Context
 from ..settings import Settings, store_path
 from ..store import push_notes
 from ..worktree import root as roots

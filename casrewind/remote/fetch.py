@@ -9,10 +9,10 @@ from contextlib import ExitStack
 
 from .. import errors, heap
 from .._typing import NamedTuple, Protocol
+from ..context import Context
 from ..messages import plural
 from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
-from ..ops.context import Context
 from ..ops.verify import find_unsound
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter

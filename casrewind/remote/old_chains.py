@@ -12,9 +12,9 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import history
-from ..ops.context import Context
 from ..store import ledger
 from .arriving import decode_point
 from .base_chain import holders_of

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from .. import agents, errors
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..context import Context
+from ..history import compare
 from ..model import diff as diffs
 from ..model.manifest import DIR
-from ..ops import compare
-from ..ops.context import Context
 from ..ops.save import Saved, save
 from ..store import push_notes
 from ..store.reachability import HOLDS, reference_of_file

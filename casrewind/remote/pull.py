@@ -9,11 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..context import Context
+from ..history.checkpoint_names import AFTER, REMOTE
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
-from ..ops.checkpoint_names import AFTER, REMOTE
-from ..ops.context import Context
 from .arriving import Arriving, Item, OwnRecords, choose_arriving, key_here, own_records
 from .chain import ChainReader, damage_in_words
 from .fetch import Batch, ChainRecords

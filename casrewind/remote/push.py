@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from .. import environment, errors, heap
+from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
-from ..ops.context import Context
 from ..ops.conversation_rest import store_rest
 from ..ops.verify import verify
 from ..store import ledger, push_notes

@@ -13,9 +13,9 @@ from contextlib import contextmanager, suppress
 
 from .. import errors
 from .._typing import NoReturn
+from ..context import Context
 from ..extras import are_libraries_installed
 from ..messages import printable
-from ..ops.context import Context
 from ..store import push_notes
 from ..store.push_notes import PushClaim
 from .objects import endpoint_of

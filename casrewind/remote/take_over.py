@@ -8,12 +8,12 @@ them. The other store stays as it is.
 import os
 from collections.abc import Iterator, Mapping
 
+from ..context import Context
 from ..messages import plural, printable, shell_quoted
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..ops import adopt as adopts
 from ..ops.adopt import Adopted, AdoptRequest, HasOwnCheckpoints
-from ..ops.context import Context
 from ..ops.verify import find_unsound
 from ..settings import Settings, default_settings, find_root, open_until_end, store_path
 from ..store import ledger

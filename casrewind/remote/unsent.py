@@ -1,7 +1,7 @@
 """What of a store waits for a push: for `status`, hooks and the end of a push. No request, no key, no library of a remote."""
 
 from .._typing import NamedTuple
-from ..ops.context import Context
+from ..context import Context
 from ..store import push_notes
 from ..store.push_notes import PushNotes
 from .remote_config import RemoteConfig, find

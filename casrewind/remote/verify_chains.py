@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..model.manifest import Entry
-from ..ops.context import Context
 from ..store import ledger
 from ..store.reachability import HOLDS, Marker
 from .allowance import Allowance

@@ -13,7 +13,8 @@ from casrewind import agents, errors
 from casrewind.agents import codex, session_files
 from casrewind.agents.carried_lines import carried
 from casrewind.model import cursor as cursors
-from casrewind.ops import conversation, conversation_rest, rewind
+from casrewind.history import conversation
+from casrewind.ops import conversation_rest, rewind
 from support import known_clients
 from support.command import Command
 from support.other_machine import bring, context_of, take_away

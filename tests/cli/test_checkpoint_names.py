@@ -151,7 +151,7 @@ def test_moments(text, now, expected):
     from datetime import datetime
 
     from casrewind.messages import format_moment
-    from casrewind.ops import typed_times
+    from casrewind.history import typed_times
 
     clock = int(datetime.fromisoformat(now).timestamp()) * 10**9
     assert format_moment(typed_times.parse_moment(text, clock)) == expected

@@ -15,8 +15,8 @@ from casrewind.model import digest
 from casrewind.model.diff import Change
 from casrewind.model.manifest import FILE, Entry
 from casrewind.ops import revert as reverts
-from casrewind.ops.compare import Comparison
-from casrewind.ops.turn_view import TurnView
+from casrewind.history.compare import Comparison
+from casrewind.history.turn_view import TurnView
 from support.agent_turns import AgentTurns
 from support.picture import picture
 from support.trees import Dir, Link, Mode, plant

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import casrewind as package
-from casrewind.ops.search import LARGEST
+from casrewind.history.search import LARGEST
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.output_schema import schema_faults

@@ -394,7 +394,7 @@ def test_all_hunks_are_the_other_side_and_none_are_this_one():
     from casrewind.model import digest
     from casrewind.model.diff import Change
     from casrewind.model.manifest import FILE, Entry
-    from casrewind.ops.compare import Comparison
+    from casrewind.history.compare import Comparison
 
     chance = random.Random(5)
     for _ in range(300):
@@ -637,7 +637,7 @@ def test_the_whole_prompt_is_shown_even_where_the_checkpoint_has_its_start(root,
         agent.prompt("p1", text)
         plant(root, {"f": b"1\n"})
         agent.stop("p1")
-    monkeypatch.setattr("casrewind.ops.conversation.full_prompt", lambda *_: text)
+    monkeypatch.setattr("casrewind.history.conversation.full_prompt", lambda *_: text)
 
     async def story(stage):
         await stage.shows("line 0 of a long prompt …")
@@ -654,7 +654,7 @@ def test_code_is_coloured_by_its_syntax():
     from casrewind.cli.picker import patch_lines
     from casrewind.model.diff import Change
     from casrewind.model.manifest import FILE, Entry
-    from casrewind.ops.compare import Comparison
+    from casrewind.history.compare import Comparison
 
     old, new = b"# a\tcomment\n'kept'\nx = 1\n", b"# a\tcomment\n'kept'\ndef x():\n    return 'text'\n"
     change = Change(b"a.py", Entry(FILE, 0o644, len(old), 0, b"o" * 32), Entry(FILE, 0o644, len(new), 0, b"n" * 32))

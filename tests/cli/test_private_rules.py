@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.model import domain as domains
-from casrewind.ops.restorable import Coverage
+from casrewind.history.restorable import Coverage
 from casrewind.workspace import Workspace
 from support.command import Command
 from support.secret_search import hits

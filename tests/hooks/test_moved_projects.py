@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.ops import worktree_timeline
+from casrewind.history import worktree_timeline
 from casrewind.workspace import Workspace
 from support.command_in_process import InProcess
 from support.fake_client import Client

@@ -6,7 +6,7 @@ import pytest
 
 import casrewind as api
 from casrewind.agents.claude import CLIENT as claude
-from casrewind.ops import conversation
+from casrewind.history import conversation
 from support.picker_screen import run_picker
 from support.picture import picture
 

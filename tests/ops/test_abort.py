@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from casrewind.model.turn_records import SavedRow
-from casrewind.ops.turn_view import TurnView
+from casrewind.history.turn_view import TurnView
 from casrewind.workspace import Workspace
 from support.agent_turns import AgentTurns
 from support.picture import differences, picture

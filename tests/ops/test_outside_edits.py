@@ -5,8 +5,8 @@ import shutil
 import pytest
 
 from casrewind.cli.picker.timeline import CODE, TimelineModel
+from casrewind.history.provenance import edited_outside
 from casrewind.ops.change import Declined
-from casrewind.ops.provenance import edited_outside
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob
 from support.trees import plant

@@ -2,7 +2,7 @@
 
 import pytest
 
-from casrewind.ops.provenance import OtherSessions, edited_outside
+from casrewind.history.provenance import OtherSessions, edited_outside
 from support.agent_turns import AgentTurns
 from support.trees import plant
 

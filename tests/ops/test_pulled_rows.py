@@ -14,8 +14,9 @@ from casrewind.model import retention
 from casrewind.model.manifest import PURGED
 from casrewind.model.plan import OUTSIDE
 from casrewind.model.retention import Limits
-from casrewind.ops import agent_event, all_stores, gc, lookup, rewind
-from casrewind.ops.provenance import OtherSessions, edited_outside
+from casrewind.ops import agent_event, all_stores, gc, rewind
+from casrewind.history import lookup
+from casrewind.history.provenance import OtherSessions, edited_outside
 from casrewind.ops.restore import restore
 from casrewind.store import registry
 from casrewind.workspace import open as opened

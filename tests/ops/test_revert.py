@@ -8,8 +8,8 @@ from casrewind import errors
 from casrewind.model import digest
 from casrewind.model.retention import Limits
 from casrewind.ops import revert as reverts
+from casrewind.history.turn_view import TurnView
 from casrewind.ops.change import Declined
-from casrewind.ops.turn_view import TurnView
 from casrewind.ops.undo import undo
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns

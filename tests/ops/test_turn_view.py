@@ -5,8 +5,8 @@ import pytest
 from casrewind import errors
 from casrewind.model.retention import Limits
 from casrewind.model.turn_records import Forgotten, Outside, Reset, SavedRow, Turn
-from casrewind.ops import compare, turn_view
-from casrewind.ops.checkpoint_names import turn_of
+from casrewind.history import compare, turn_view
+from casrewind.history.checkpoint_names import turn_of
 from support.agent_turns import AgentTurns
 from support.dict_differ import letters
 from support.trees import plant

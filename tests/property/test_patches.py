@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from casrewind.cli.show import comparison, patch
-from casrewind.ops import rename_detection
+from casrewind.history import rename_detection
 from support.picture import differences, picture
 from support.sample_start import by_turns
 from support.trees import Link, Mode, plant

@@ -89,7 +89,7 @@ def check(seed, root, home, settings, turns):
     history.rules()
     for number in range(turns):
         history.turn(number)
-    from casrewind.ops.turn_view import TurnView
+    from casrewind.history.turn_view import TurnView
 
     with opened(root, settings) as workspace:
         view = TurnView(workspace._context)

@@ -17,7 +17,7 @@ from casrewind import Limits, errors
 from casrewind import open as open_workspace
 from casrewind.model import manifest
 from casrewind.model import stamp as stamps
-from casrewind.ops import present_scan
+from casrewind.history import present_scan
 from casrewind.ops import save as saves
 from casrewind.store import stat_file
 from casrewind.store.dry_run_writer import DryRunWriter

@@ -10,7 +10,7 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import history, rewind_record
 from casrewind.model.manifest import FILE, Entry
-from casrewind.ops import conversation
+from casrewind.history import conversation
 from casrewind.store import ledger
 from support.handmade_points import DATA, GOOD, checkpoint_record, handmade, point
 from support.machines import Machine

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from casrewind.model import checkpoint as checkpoints
-from casrewind.ops import conversation
+from casrewind.history import conversation
 from casrewind.settings import Settings, open_until_end
 from casrewind.store import ledger
 from casrewind.store.store import Store

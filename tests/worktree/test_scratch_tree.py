@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.ops.restorable import walk_with_checkpoint_id
+from casrewind.history.restorable import walk_with_checkpoint_id
 from casrewind.worktree.scratch_tree import ScratchTree
 from support.trees import Dir, Exec, Link, plant
 

@@ -3,8 +3,8 @@
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...context import Context
 from ...messages import plural
-from ...ops.context import Context
 from ..grammar.options import JSON, Command, Option, positive_number
 from ..terminal.lines import print_json, print_line
 from . import OK, Done
@@ -35,8 +35,8 @@ _NAMED = 5
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
-    from ...ops import lookup
-    from ...ops.checkpoint_names import label_of
+    from ...history import lookup
+    from ...history.checkpoint_names import label_of
     from ...ops.restore import restore
     from ..show.restored import first_changes, written_and_removed
 
@@ -44,7 +44,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
     entries = tuple(filter(None, (options.entry or "").split(",")))
     if options.turn is not None:
-        from ...ops import conversation
+        from ...history import conversation
 
         entries = (conversation.prompt_of_turn(context, options.turn, options.session),)
     point = lookup.checkpoint_of_entry(context, options.session, entries)

@@ -6,12 +6,13 @@ from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...context import Context
+from ...history import conversation, lookup, turns_elsewhere
+from ...history.conversation import RewindTarget
 from ...messages import age_in_words
 from ...model.lost_work import NO_EDITS
-from ...ops import back_without_chat, conversation, lookup, rewind, turns_elsewhere
+from ...ops import back_without_chat, rewind
 from ...ops import restore as restores
-from ...ops.context import Context
-from ...ops.conversation import RewindTarget
 from ...ops.rewind import Rewound
 from ..grammar.options import (
     ASSUME_YES,
@@ -37,7 +38,7 @@ from . import OK, REMARKS, Done
 from .words import Words
 
 if TYPE_CHECKING:
-    from ...ops.context import Progress
+    from ...context import Progress
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 

@@ -8,7 +8,7 @@ from . import OK, Done
 
 if TYPE_CHECKING:
 
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -20,7 +20,7 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind cat."""
-    from ...ops import lookup, path_history
+    from ...history import lookup, path_history
     from ...worktree import root as roots
 
     point, given = lookup.checkpoint_and_path(context, options.file or "")

@@ -19,14 +19,14 @@ from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
 from ... import agents, errors
+from ...context import Context
+from ...history import lookup
+from ...history.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of
+from ...history.turn_view import TurnView
 from ...messages import age_in_words, printable
 from ...model import checkpoint as checkpoints
 from ...model import manifest
 from ...model.checkpoint import Checkpoint
-from ...ops import lookup
-from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of
-from ...ops.context import Context
-from ...ops.turn_view import TurnView
 from ...settings import Settings, from_environment, open_until_end
 from ...store.catalog import Marked
 from ...worktree import root as roots

@@ -2,8 +2,8 @@
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history import compare, lookup
 from ...messages import printable
-from ...ops import compare, lookup
 from ..grammar.options import FORMS, JSON, Command, Option
 from ..show.text import folded_to_width
 from ..terminal.lines import print_json, print_line, print_lines, remark
@@ -12,9 +12,9 @@ from . import OK, REMARKS, Done
 from .words import NOW, Side, Words, paths_of
 
 if TYPE_CHECKING:
+    from ...context import Context
+    from ...history.compare import Comparison
     from ...model.turn_records import Turn
-    from ...ops.compare import Comparison
-    from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -155,7 +155,7 @@ def _side_json(side: Side) -> "Shape":
 
 
 def _diff_json(found: "Comparison", *, with_renames: bool) -> "Shape":
-    from ...ops import rename_detection
+    from ...history import rename_detection
     from ..show import shapes
 
     moved = rename_detection.find_renames(found) if with_renames else ()

@@ -16,8 +16,9 @@ from ...agents.client import Client
 from ...agents.hook_checks import ClientHooks
 from ...agents.hook_records import InstalledHook, distinct
 from ...gitignore.compiled_rules import re2_problem
+from ...history import conversation, lookup
 from ...messages import age_in_words, plural, printable
-from ...ops import conversation, lookup, status
+from ...ops import status
 from ...ops.status import AgentSeen
 from ...settings import Settings, find_root, open_until_end
 from ...store import scratch

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history import lookup
 from ...messages import age_in_words, plural, printable
-from ...ops import lookup
 from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
 from ..grammar.options import JSON, NUMBER, Command, Option, positive_number
 from ..show import shapes
@@ -16,7 +16,7 @@ from ..terminal.table import print_table
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

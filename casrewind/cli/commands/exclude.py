@@ -12,7 +12,7 @@ from . import OK, REMARKS, Done
 from .include import RULE_WORDS, SHARED, change_json, matches_in_words, print_rules, print_unasked, words_of
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

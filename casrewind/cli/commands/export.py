@@ -15,7 +15,7 @@ from . import OK, REMARKS, Done
 from .push import remark_on_save
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ...remote.remote_config import RemoteConfig
     from ..grammar.command_line import ParsedOptions
 
@@ -37,7 +37,7 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind export."""
-    from ...ops import lookup
+    from ...history import lookup
     from ...remote import archive, outgoing
 
     if sys.stdout.isatty():

@@ -12,7 +12,7 @@ from ..terminal.lines import note, print_json, print_line, remark
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

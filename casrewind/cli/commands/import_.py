@@ -14,7 +14,7 @@ from .export import key_for_stream
 from .pull import print_pulled
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

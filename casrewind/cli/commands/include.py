@@ -22,7 +22,7 @@ from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 RULE_WORDS = Option(

@@ -8,15 +8,15 @@ from itertools import islice
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...context import Context
+from ...history import lookup
+from ...history.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
+from ...history.turn_view import TurnView
+from ...history.worktree_timeline import Part, WorktreeTimeline
 from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
-from ...ops import lookup
-from ...ops.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
-from ...ops.context import Context
-from ...ops.turn_view import TurnView
-from ...ops.worktree_timeline import Part, WorktreeTimeline
 from ...store.catalog import Marked
 from ..grammar.options import JSON, NUMBER, Command, Option, flag
 from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
@@ -77,7 +77,7 @@ class _Filter:
         self._view = view
         self._writer: RowWriter | None = None
         if options.session is not None:
-            from ...ops import conversation
+            from ...history import conversation
             session = conversation.whole_session(context, options.session)
             self._sessions = conversation.session_and_ancestors(context, session, place.worktree if place.machine else b"")
 
@@ -387,7 +387,7 @@ def _sessions_of_this_shell(context: Context) -> dict[str, int | None] | None:
     session = os.environ.get(launch.INSIDE, "")
     if len(session) < _LEAST_SESSION:
         return None
-    from ...ops import conversation
+    from ...history import conversation
 
     return conversation.session_and_ancestors(context, session)
 

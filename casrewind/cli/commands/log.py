@@ -8,16 +8,16 @@ from itertools import chain, takewhile
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history import lookup
+from ...history.checkpoint_names import is_labelled, label_of
+from ...history.path_history import Logged, PathChange, PathHistory
+from ...history.turn_view import Maker, TurnView
+from ...history.worktree_timeline import WorktreeTimeline
 from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
-from ...ops import lookup
-from ...ops.checkpoint_names import is_labelled, label_of
-from ...ops.path_history import Logged, PathChange, PathHistory
-from ...ops.turn_view import Maker, TurnView
-from ...ops.worktree_timeline import WorktreeTimeline
 from ..grammar.options import JSON, NUMBER, Command, Option, choice, flag
 from ..show import changes, shapes
 from ..show.rows import RowWriter
@@ -30,8 +30,8 @@ from . import OK, Done
 from .words import paths_of
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
-    from ...ops.search import Search
+    from ...context import Context
+    from ...history.search import Search
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -157,7 +157,7 @@ def _search_of(options: "ParsedOptions") -> "Search | None":
     """What -S or -G searches for; None without them."""
     if options.text is None and options.regex is None:
         return None
-    from ...ops.search import LineQuery, Search, TextQuery
+    from ...history.search import LineQuery, Search, TextQuery
 
     return Search(LineQuery(options.regex or "") if options.text is None else TextQuery(os.fsencode(options.text)))
 
@@ -213,7 +213,7 @@ def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, sear
     """A row with only the changes that a search finds. Unknown changes stay unknown."""
     if row.changes is None:
         return row
-    from ...ops import compare
+    from ...history import compare
 
     if not isinstance(row, Reset):
         search.note_purged_paths(row.purged)
@@ -225,7 +225,7 @@ def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, sear
 def _print_history(
     context: "Context", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str, search: "Search | None"
 ) -> None:
-    from ...ops import compare
+    from ...history import compare
     from ..show import comparison
 
     writer = RowWriter(view, terminal_width(), max((row.n for row in rows if isinstance(row, Turn)), default=1))

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history.turn_view import TurnView
 from ...messages import printable
-from ...ops.turn_view import TurnView
 from ..grammar.command_line import CommandLine
 from ..grammar.options import Command
 from ..picker.timeline import interrupted_restore_details
@@ -27,7 +27,7 @@ from . import OK, REMARKS, Done, diff, pin, redo, restore, rewrite_chat, undo
 from . import list as listing
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(examples=(), options=(), saves=True, tells_restore=True)

@@ -8,7 +8,7 @@ from . import OK, Done
 
 if TYPE_CHECKING:
 
-    from ...ops.context import Context
+    from ...context import Context
     from ...ops.pins import Marking
     from ..grammar.command_line import ParsedOptions
 
@@ -25,7 +25,8 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pin."""
-    from ...ops import lookup, pins
+    from ...history import lookup
+    from ...ops import pins
 
     return print_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
 
@@ -34,7 +35,7 @@ def print_marking(context: "Context", options: "ParsedOptions", report: "Marking
     """Print what was marked, as text or JSON. Returns the exit code."""
     done()
     if options.json:
-        from ...ops import lookup
+        from ...history import lookup
         from ..show import shapes
 
         print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current_id(context))})

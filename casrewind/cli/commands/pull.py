@@ -11,7 +11,7 @@ from . import OK, REMARKS, Done
 from .remote import remark_on_strangers
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ...remote.pull import Pulled
     from ..grammar.command_line import ParsedOptions
 

@@ -24,7 +24,7 @@ from . import OK, REMARKS, Done
 from .words import paths_of
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ...remote.unsent import Unsent
     from ..grammar.command_line import ParsedOptions
 

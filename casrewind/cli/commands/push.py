@@ -24,7 +24,7 @@ from . import OK, REMARKS, Done
 from .remote import remark_on_strangers
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ...remote.outgoing import Outgoing, SavedFirst
     from ...remote.pushed import Pushed
     from ...remote.remote_config import Remote

@@ -7,7 +7,7 @@ from . import Done
 from .undo import list_or_take_step
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

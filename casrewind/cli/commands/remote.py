@@ -25,7 +25,7 @@ from ..terminal.questions import agreed, can_person_answer, must_ask_or_raise
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 URL = "s3://BUCKET/PATH, gs://..., az://... or file:///DIR, for example on a USB disk"

@@ -16,7 +16,7 @@ from . import OK, REMARKS, Done
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...ops.context import Context
+    from ...context import Context
     from ...remote.old_chains import ForgottenPushes, OldChain
     from ...remote.remote_config import Remote
     from ..grammar.command_line import ParsedOptions

@@ -32,10 +32,10 @@ from ..terminal.questions import must_ask_or_raise, question_stream
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
+    from ...context import Context
     from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
     from ...ops.chosen_edits import ChosenEdits
-    from ...ops.context import Context
     from ...ops.rewind import Forks, Rewound
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
@@ -271,7 +271,7 @@ def refuse_hunk_options(options: "ParsedOptions") -> None:
 
 def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan: Restored, moved: str) -> "ChosenEdits | None":
     """What a person chooses of a plan; None if there is nothing to choose from."""
-    from ...ops import compare
+    from ...history import compare
     from ..plan import hunk_questions
 
     done()

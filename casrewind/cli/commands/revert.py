@@ -30,9 +30,9 @@ from . import OK, Done, words
 from .restore import CHANGES, ask_for_hunks, refuse_hunk_options, restore_and_print
 
 if TYPE_CHECKING:
+    from ...context import Context
     from ...model.turn_records import Turn
     from ...ops.chosen_edits import ChosenEdits
-    from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -122,7 +122,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
     `options.paths`."""
     word = options.ref
     if options.session is not None:
-        from ...ops.conversation import whole_session
+        from ...history.conversation import whole_session
 
         if word is not None:  # it is a path
             options.paths, options.ref = [word, *options.paths], None

@@ -17,7 +17,7 @@ from . import Done
 
 if TYPE_CHECKING:
 
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

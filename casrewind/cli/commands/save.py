@@ -5,8 +5,8 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history.present_scan import read_stat_index
 from ...messages import age_in_words, plural
-from ...ops.present_scan import read_stat_index
 from ...ops.save import Saved, save_by_hand
 from ..grammar.options import JSON, MESSAGE, Command, Option, flag
 from ..terminal.lines import print_json, print_line, print_lines, remark
@@ -15,8 +15,8 @@ from . import OK, REMARKS, Done
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...context import Context
     from ...model.domain import Skip
-    from ...ops.context import Context
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 

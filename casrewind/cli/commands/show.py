@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history import lookup, restorable
 from ...messages import age_in_words, format_moment, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model import domain as domains
@@ -11,7 +12,6 @@ from ...model.checkpoint import Checkpoint
 from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
-from ...ops import lookup, restorable
 from ...store.catalog import Marked
 from ..grammar.options import FORMS, JSON, REF, Command, choice
 from ..show import comparison, shapes
@@ -24,7 +24,7 @@ from ..terminal.table import terminal_width
 from . import OK, Done, words
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -160,7 +160,7 @@ def _print_shared_paths(turn: Turn) -> None:
 
 def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:
     """Print the changes of a checkpoint against its parent, in the requested form."""
-    from ...ops import compare
+    from ...history import compare
 
     found = compare.compare_with_parent(context, point)
     done()
@@ -172,7 +172,7 @@ def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint
 
 
 def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = None) -> None:
-    from ...ops.checkpoint_names import label_of
+    from ...history.checkpoint_names import label_of
     from ..show.shapes import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from ... import agents, environment, locations
 from ..._typing import TYPE_CHECKING
 from ...agents import hook_checks
+from ...history import lookup
+from ...history import other_worktrees as others
 from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import retention
 from ...model.domain import LINKED_WORKTREE
 from ...model.retention import Limits
-from ...ops import inclusion, lookup
-from ...ops import other_worktrees as others
+from ...ops import inclusion
 from ...ops import status as statuses
 from ...ops.status import AgentSeen, Status
 from ...store.layout import Layout
@@ -28,7 +29,7 @@ from ..terminal.lines import print_json, print_line, print_lines
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

@@ -4,7 +4,7 @@ import os
 
 from ... import locations
 from ..._typing import TYPE_CHECKING
-from ...ops import lookup
+from ...history import lookup
 from ...ops import take as takes
 from ...ops.execute import Restored
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
@@ -17,7 +17,7 @@ from . import Done
 from .restore import CHANGES, restore_and_print
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -63,7 +63,7 @@ def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.Ma
     words = [*options.paths, *options.rest]
     if not words:
         return ()
-    from ...ops import pathspecs
+    from ...history import pathspecs
 
     here = os.path.relpath(locations.real_path(options.directory), context.root.path)
     return pathspecs.resolve_words(made.context, [made.base], words, os.path.join(made.context.root.path, here))

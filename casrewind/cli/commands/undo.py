@@ -18,7 +18,7 @@ from . import OK, Done
 from .restore import CHANGES, restore_and_print
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 

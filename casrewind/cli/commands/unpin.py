@@ -8,7 +8,7 @@ from .pin import print_marking
 
 if TYPE_CHECKING:
 
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -22,6 +22,7 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind unpin."""
-    from ...ops import lookup, pins
+    from ...history import lookup
+    from ...ops import pins
 
     return print_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)

@@ -13,7 +13,7 @@ from ..terminal.lines import note, print_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

@@ -11,21 +11,21 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple
+from ...history import lookup
+from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, printable, shell_quoted
 from ...model import paths
 from ...model.checkpoint import Checkpoint
-from ...ops import lookup
-from ...ops.checkpoint_names import ReferencePlace
 from ...worktree import root as roots
 from ..terminal.lines import note
 from ..terminal.questions import can_person_answer
 
 if TYPE_CHECKING:
+    from ...context import Context
+    from ...history.turn_view import TurnView
+    from ...history.worktree_timeline import WorktreeTimeline
     from ...model.diff import Change
     from ...model.turn_records import Turn
-    from ...ops.context import Context
-    from ...ops.turn_view import TurnView
-    from ...ops.worktree_timeline import WorktreeTimeline
     from ..grammar.command_line import ParsedOptions
 
 _MAGIC = (":(", ":!", ":/", ":^")
@@ -59,10 +59,10 @@ def take_restore_target(context: "Context", options: "ParsedOptions") -> Checkpo
 def paths_of(
     context: "Context", words: Sequence[str], points: Iterable[Checkpoint], options: "ParsedOptions", *, worktree: bool = True
 ) -> tuple[bytes, ...]:
-    """The paths below the root that words of the command line mean (ops/pathspecs.py)."""
+    """The paths below the root that words of the command line mean (history/pathspecs.py)."""
     if not words:
         return ()  # most commands have none, and do without the module
-    from ...ops import pathspecs
+    from ...history import pathspecs
 
     return pathspecs.resolve_words(context, points, words, options.directory, worktree=worktree)
 
@@ -97,7 +97,7 @@ class Words:
     @property
     def _timeline(self) -> "WorktreeTimeline":
         """That of the worktree, or of the machine that the word resolved last names."""
-        from ...ops.worktree_timeline import WorktreeTimeline
+        from ...history.worktree_timeline import WorktreeTimeline
 
         if self._place.worktree not in self._timelines:
             self._timelines[self._place.worktree] = WorktreeTimeline(self._context, place=self._place)
@@ -123,7 +123,7 @@ class Words:
 
     def side_named(self, word: str) -> Side:
         """The state that a word names. Raises CheckpointNotFound, AmbiguousReference."""
-        from ...ops.checkpoint_names import turn_of
+        from ...history.checkpoint_names import turn_of
 
         there = self._switch_to_machine_of(word)
         reference = turn_of(there)
@@ -165,7 +165,7 @@ class Words:
 
     def shown_object(self) -> "Turn | Checkpoint":
         """The object of `show`: a turn for `N`, `@N` and its first checkpoint, else a checkpoint. Default: newest turn."""
-        from ...ops.checkpoint_names import turn_of
+        from ...history.checkpoint_names import turn_of
 
         word = self._options.ref
         if word is None:
@@ -249,7 +249,7 @@ class Words:
         return None
 
     def _is_bare_number(self, word: str) -> bool:
-        from ...ops.checkpoint_names import turn_of
+        from ...history.checkpoint_names import turn_of
 
         return turn_of(word) is not None
 
@@ -269,7 +269,7 @@ def _is_existing_path(word: str, options: "ParsedOptions") -> bool:
 
 def _is_in_checkpoint(context: "Context", word: str, points: list[Checkpoint], options: "ParsedOptions") -> bool:
     """True if a compared checkpoint contains this path."""
-    from ...ops.compare import is_anywhere
+    from ...history.compare import is_anywhere
 
     try:
         (path,) = roots.paths_below_root(context.root.path, [word], options.directory)

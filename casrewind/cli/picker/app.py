@@ -25,7 +25,7 @@ from .widgets import LineList
 from .worker import Worker
 
 if TYPE_CHECKING:
-    from ...ops.context import Context
+    from ...context import Context
 
 KEYS = (
     ("enter", "look('open')"),

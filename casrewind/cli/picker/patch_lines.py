@@ -14,7 +14,7 @@ from ..show import diffstat, patch
 from ..show.text import human_size
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
+    from ...history.compare import Comparison
 
 MOST_LINES = 2_000
 """Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""

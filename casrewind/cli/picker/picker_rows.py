@@ -7,12 +7,12 @@ target, or none. This module knows no screen and reads no store.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..._typing import NamedTuple
+from ...history.checkpoint_names import is_kept_by_mark, label_of
 from ...messages import printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
-from ...ops.checkpoint_names import is_kept_by_mark, label_of
 from ...store.catalog import UNMARKED, Marked
 from ..show.rows import RowWords, first_line, searchable_texts, why_unknown, words_of
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ...ops.context import Progress
+from ...context import Progress
 
 
 class ProgressRelay:

@@ -10,6 +10,12 @@ from collections.abc import Set as AbstractSet
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ...history import compare, conversation, lookup
+from ...history.checkpoint_names import is_kept_by_mark
+from ...history.inner_projects import find_inner_turns
+from ...history.provenance import edited_outside
+from ...history.turn_view import TurnView
+from ...history.worktree_timeline import Part, WorktreeTimeline
 from ...messages import age_in_words, plural, printable
 from ...model import diff as diffs
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
@@ -18,20 +24,15 @@ from ...model.history import History, Step
 from ...model.lost_work import NO_EDITS
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ...ops import compare, conversation, lookup, pins, rewind
+from ...ops import pins, rewind
 from ...ops import restore as restores
 from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
 from ...ops.change import Confirm, Declined
-from ...ops.checkpoint_names import is_kept_by_mark
 from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...ops.finish_restore import finish_restore
-from ...ops.inner_projects import find_inner_turns
 from ...ops.machine_merge import edit_keeper
-from ...ops.provenance import edited_outside
-from ...ops.turn_view import TurnView
-from ...ops.worktree_timeline import Part, WorktreeTimeline
 from ...store.catalog import Marked
 from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
@@ -61,8 +62,8 @@ from .patch_lines import MOST_LINES, change_as_lines
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison, ScannedWorktree
-    from ...ops.context import Context
+    from ...context import Context
+    from ...history.compare import Comparison, ScannedWorktree
     from ...ops.execute import Restored
     from ...ops.pins import Marking
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...context import Context
 from ...gitignore.rules import can_protect_ignored_paths
+from ...history import lookup
+from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, printable
 from ...model.checkpoint import TAKEN_FROM, Checkpoint
 from ...model.history import REVERT, Step
 from ...model.plan import Plan
-from ...ops import lookup
-from ...ops.checkpoint_names import ReferencePlace
-from ...ops.context import Context
 from ..show.restored import RestoreTarget, first_words, name_of, unprotected_lines
 from ..show.text import Line
 
@@ -67,7 +67,7 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
     """The turn that a checkpoint is the state before or after of, if it can be read."""
     if not point.session_key[1] or (point.worktree != context.root.key and not point.more.machine):
         return None
-    from ...ops.worktree_timeline import WorktreeTimeline
+    from ...history.worktree_timeline import WorktreeTimeline
 
     with suppress(errors.CasrewindError):
         place = ReferencePlace(point.worktree, lookup.name_of_machine(context, point), "")

@@ -24,7 +24,7 @@ from ..terminal.questions import read_answer
 from .hunks import edit_with, has_hunks
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
+    from ...history.compare import Comparison
 
 HUNK, MODE, CHANGE, ADDITION, REMOVAL = "hunk", "mode change", "change", "addition", "removal"
 _HELP = """y - apply this hunk

@@ -12,7 +12,7 @@ from ..show import patch
 from ..show.patch import Texts
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
+    from ...history.compare import Comparison
 
 
 def has_hunks(change: Change) -> bool:

@@ -19,9 +19,9 @@ from ..terminal.questions import KEEP_EDITS, YES, Proposal, ask_about_plan
 from .facts import notes_above_plan
 
 if TYPE_CHECKING:
+    from ...context import Context
+    from ...history.inner_projects import InnerTurns
     from ...hook.typed_line import TypedLine
-    from ...ops.context import Context
-    from ...ops.inner_projects import InnerTurns
     from ..grammar.command_line import ParsedOptions
 
 
@@ -144,13 +144,13 @@ class PlanQuestion:
         if self._later is not None:
             self.outside = self._later(actions)
         elif self._since is not None and not self.keep_edits:
-            from ...ops.provenance import edited_outside
+            from ...history.provenance import edited_outside
 
             self.outside = edited_outside(self._context, self._since, actions)
 
     def find_inner_turns(self, actions: Iterable[Action]) -> None:
         """Look up in which directories with turns of their own these actions change paths."""
-        from ...ops.inner_projects import find_inner_turns
+        from ...history.inner_projects import find_inner_turns
 
         since = self.target.made_ns
         if since is None:
@@ -165,7 +165,7 @@ class PlanQuestion:
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
     def _patch_of_plan(self, plan: Plan) -> Iterator[Line]:
-        from ...ops import compare
+        from ...history import compare
         from ..show import comparison
 
         found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged, read=plan.read)
@@ -194,8 +194,8 @@ class PlanQuestion:
         return False
 
     def _is_step_without_question(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+        from ...history.provenance import is_of_turn_alone
         from ...hook.typed_line import MOST_UNASKED
-        from ...ops.provenance import is_of_turn_alone
 
         assert self._typed is not None
         needs_look = plan.kept or plan.only_copies or plan.open_files or self.inner

@@ -11,7 +11,7 @@ from ...model.manifest import FILE, Entry, is_directory
 from .text import COLOURS, SHOWN, SIGNS, Line, human_size, styled
 
 if TYPE_CHECKING:
-    from ...ops.rename_detection import Rename
+    from ...history.rename_detection import Rename
 
 RENAMED = "R"
 

@@ -3,15 +3,15 @@
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
+from ...history.rename_detection import find_renames
 from ...messages import printable
 from ...model.diff import Change, Counts, count, counted_changes
-from ...ops.rename_detection import find_renames
 from . import changes
 from .text import BOLD, COLOURS, CONTEXT, CYAN, Line, counts_in_words
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
-    from ...ops.rename_detection import Rename
+    from ...history.compare import Comparison
+    from ...history.rename_detection import Rename
     from ..grammar.command_line import ParsedOptions
 
 SUMMARY, PATCH, STAT, NAME_STATUS, NAME_ONLY, ENTRIES = "summary", "patch", "stat", "name-status", "name-only", "entries"

@@ -12,8 +12,8 @@ from . import patch
 from .text import COLOURS, PIPED, Line, column_width, styled
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
-    from ...ops.rename_detection import Rename
+    from ...history.compare import Comparison
+    from ...history.rename_detection import Rename
 
 _WIDTH = 80
 """Columns if standard output is not a terminal."""

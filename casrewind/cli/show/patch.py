@@ -15,8 +15,8 @@ from ...model.manifest import Entry
 from .text import CONTEXT
 
 if TYPE_CHECKING:
-    from ...ops.compare import Comparison
-    from ...ops.rename_detection import Rename
+    from ...history.compare import Comparison
+    from ...history.rename_detection import Rename
 
 _MAX_BYTES = 32 << 20
 """Maximum size of a file for a comparison of lines."""

@@ -14,11 +14,11 @@ from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
+    from ...history.inner_projects import InnerTurns
     from ...model.open_file import OpenFile
     from ...model.turn_records import Turn
     from ...ops.execute import Restored
     from ...ops.inclusion import LostRule
-    from ...ops.inner_projects import InnerTurns
     from .changes import Row
     from .shapes import Shape
 
@@ -362,8 +362,8 @@ def name_of(point: Checkpoint, marked: Marked) -> str:
 
 
 def _label_prompt_or_id(point: Checkpoint, marked: Marked) -> str:
+    from ...history.checkpoint_names import is_labelled, label_of
     from ...model.checkpoint import MANUAL, PROMPT
-    from ...ops.checkpoint_names import is_labelled, label_of
 
     label = label_of(point, marked)
     if label and is_labelled(point, marked):

@@ -17,7 +17,7 @@ from .restored import first_words, name_of
 from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, column_width, cut_to, styled
 
 if TYPE_CHECKING:
-    from ...ops.turn_view import Maker, TurnView
+    from ...history.turn_view import Maker, TurnView
 
 NOTHING, NOT_COUNTED = "nothing changed", "not counted"
 _NARROW, _WIDE = 72, 100

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from ... import agents
 from ...fastjson import JsonObject
+from ...history.checkpoint_names import label_of
 from ...model import cursor as cursors
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes, topmost_unclear
 from ...model.domain import Skip
 from ...model.manifest import DIR, Entry
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ...ops.checkpoint_names import label_of
 from ...store.catalog import Marked
 
 Shape = JsonObject

@@ -93,9 +93,9 @@ def counts_in_words(counts: "Counts") -> str:
 
 def description(point: "Checkpoint", marked: "Marked") -> str:
     """A checkpoint's description. A person's text precedes an automatic text. Others of a turn name its prompt."""
+    from ...history.checkpoint_names import label_of
     from ...model import checkpoint as checkpoints
     from ...model.turn_records import NOT_SAVED
-    from ...ops.checkpoint_names import label_of
 
     if not point.is_saved:
         return f"{NOT_SAVED}: {point.prompt}" if point.prompt else NOT_SAVED

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from casrewind.ops import revert as reverts
-from casrewind.ops.turn_view import TurnView
+from casrewind.history.turn_view import TurnView
 from casrewind.worktree import safe_rename
 from casrewind.worktree.apply import Applier
 from support import path_kinds

@@ -11,6 +11,7 @@ from itertools import islice
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest, paths
@@ -23,7 +24,6 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.packs import ReadBlob
 from ..store.reading import TreeCache
 from ..worktree.reader import HashSink, NotCapturable
-from .context import Context
 from .present_scan import scan_now
 from .restorable import DomainComparer, JudgedChanges, has_safety, name_checkpoint_in_errors
 

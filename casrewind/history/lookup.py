@@ -6,13 +6,13 @@ from contextlib import suppress
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..context import Context
 from ..messages import format_moment
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
 from . import checkpoint_names as names
 from .checkpoint_names import LEAST_PREFIX, NEWEST, REMOTE, ReferencePlace, is_labelled, is_listed, label_of, turn_of
-from .context import Context
 
 if TYPE_CHECKING:
     from ..model.turn_records import Turn

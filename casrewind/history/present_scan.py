@@ -1,9 +1,9 @@
 """A scan of the worktree as it is, for which nothing is recorded."""
 
+from ..context import Context
 from ..worktree import scan as scans
 from ..worktree.reader import ScanSink
 from ..worktree.stat_index import StatIndex
-from .context import Context
 
 
 def scan_now(context: Context, sink: ScanSink) -> scans.Scan:

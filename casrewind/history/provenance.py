@@ -14,6 +14,7 @@ from functools import cached_property
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import enumerated
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
@@ -24,7 +25,6 @@ from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, is_of_file
 from ..model.turn_records import BACKGROUND, OPERATIONS, Outside, Reset, Row, Turn, is_of_person
-from .context import Context
 from .lookup import find_common_state
 from .turn_view import TurnView
 from .worktree_timeline import WorktreeTimeline

@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from .. import errors
 from ..agents.transcript import Prompt
+from ..context import Context
 from ..messages import printable, shell_quoted
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
@@ -17,7 +18,6 @@ from ..store import registry
 from ..store.agent_sessions import AgentSessions
 from ..store.store import Store
 from . import conversation as conversations
-from .context import Context
 from .conversation import Conversation
 
 _WAIT = 0.5

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..agents.event import Event
+from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import manifest
 from ..model import rewind_record as rewinds
 from ..model.history import ABORT, CONTINUE, REDO, RESTORE, UNDO, Operation
 from ..model.manifest import DIR, Entry
-from .context import Context
 
 _REVERSED = {UNDO: (RESTORE, REDO), REDO: (UNDO,)}
 """{operation: those that it reverses}."""

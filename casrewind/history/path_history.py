@@ -6,6 +6,7 @@ from itertools import chain, islice
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
@@ -19,7 +20,6 @@ from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store
 from .compare import Comparison, nearest_path
-from .context import Context
 from .restorable import Coverage, DomainComparer, JudgedChanges, has_safety
 from .worktree_timeline import WorktreeTimeline
 

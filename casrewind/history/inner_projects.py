@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..model import paths
 from ..model.checkpoint import PROMPT, Checkpoint
 from ..model.manifest import DIR
@@ -17,7 +18,6 @@ from ..store.layout import Layout
 from ..store.store import Store
 from ..worktree import linked_worktrees
 from ..worktree import root as roots
-from .context import Context
 
 _PATIENCE = 1.0
 """Seconds to wait for a lock of another store."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
+from ..context import Context
 from ..gitignore.wildmatch import PYTHON, expression, literal_length, parse_pattern
 from ..messages import printable
 from ..model import diff as diffs
@@ -22,7 +23,6 @@ from ..model.manifest import DIR, Entry, Loader
 from ..worktree import root as roots
 from ..worktree.reader import EMPTY_TREE
 from .compare import is_anywhere, scan_worktree
-from .context import Context
 
 _MAGIC = frozenset(("top", "literal", "icase", "glob", "exclude"))
 _PATTERNS = frozenset(("glob", "icase"))  # magic that makes every word a pattern

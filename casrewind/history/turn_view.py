@@ -10,6 +10,7 @@ from functools import cached_property
 from .. import agents, errors
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..context import Context
 from ..model import diff as diffs
 from ..model import history, manifest
 from ..model import turns as rows_of
@@ -24,7 +25,6 @@ from ..store.reading import TimelineTrees
 from . import compare
 from .checkpoint_names import AFTER, ReferencePlace, turn_of
 from .compare import Comparison, ScannedWorktree
-from .context import Context
 from .restorable import DomainComparer
 from .turn_checkpoints import records_of
 
@@ -58,11 +58,11 @@ class TurnView:
         has_operations: bool = True,
         place: ReferencePlace | None = None,
     ) -> None:
-        """`seen`: the scanned worktree (ops/compare.py), or None without a scan. `everything`: all checkpoints of the
+        """`seen`: the scanned worktree (history/compare.py), or None without a scan. `everything`: all checkpoints of the
         store, newest first, if the caller has read them. `place`: those of another machine, not of this worktree.
         Without `needs_operations`, a ledger that is too damaged to read them is no error: the view has no rows of
         operations then, and `is_damaged` is True. Without `has_operations`, none belongs to `everything`: it is a part
-        of all that has no safety checkpoint (ops/worktree_timeline.py), and the ledger is not read. Raises StoreDamaged.
+        of all that has no safety checkpoint (history/worktree_timeline.py), and the ledger is not read. Raises StoreDamaged.
         """
         self._context, self.tree = context, context.tree
         everything = context.store.checkpoints() if everything is None else everything

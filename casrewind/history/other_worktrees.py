@@ -6,10 +6,10 @@ The danger prevented here: a worktree is removed by force, and nobody knows that
 import os
 
 from .._typing import NamedTuple
+from ..context import Context
 from ..model.checkpoint import Checkpoint
 from ..worktree import linked_worktrees
 from ..worktree import root as roots
-from .context import Context
 
 
 class OtherWorktree(NamedTuple):

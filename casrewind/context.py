@@ -2,16 +2,16 @@
 
 from collections.abc import Callable, Mapping
 
-from .._typing import NamedTuple
-from ..model.retention import Limits
-from ..store.store import Store
-from ..worktree.reader import Worktree
-from ..worktree.root import Root
-from ..worktree.scan_policy import ScanPolicy
+from ._typing import NamedTuple
+from .model.retention import Limits
+from .store.store import Store
+from .worktree.reader import Worktree
+from .worktree.root import Root
+from .worktree.scan_policy import ScanPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # few operations need them
-    from ..agents.session_files import Homes
+    from .agents.session_files import Homes
 
 Progress = Callable[[str, int, int], None]
 """Progress callback: (what, number done, total; 0 = unknown)."""
@@ -40,7 +40,7 @@ class Context(NamedTuple):
     @property
     def homes(self) -> "Homes":
         """Where the clients' files are."""
-        from ..agents.session_files import Homes
+        from .agents.session_files import Homes
 
         return Homes(self.home, self.environ)
 

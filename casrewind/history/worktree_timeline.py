@@ -9,6 +9,7 @@ from functools import cached_property
 
 from .._typing import NamedTuple
 from ..agents import client_process
+from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model.certain_turns import certain_counts, certain_from_position, needs_no_older_record
 from ..model.checkpoint import Checkpoint
@@ -16,7 +17,6 @@ from ..model.turn_records import Point
 from ..store.catalog import Marked
 from .checkpoint_names import ReferencePlace
 from .compare import ScannedWorktree
-from .context import Context
 from .turn_checkpoints import records_of
 from .turn_view import TurnView
 

@@ -16,6 +16,7 @@ from ..agents.client import ConversationClient
 from ..agents.prompt_matching import CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
 from ..agents.session_files import Homes
 from ..agents.transcript import Prompt
+from ..context import Context
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -24,7 +25,6 @@ from ..model.cursor import Cursor
 from ..model.rewind_record import Rewind
 from ..model.turn_records import Turn
 from .checkpoint_names import LEAST_PREFIX, turn_of
-from .context import Context
 from .turn_view import TurnView
 
 _LOOKED_AT = 20

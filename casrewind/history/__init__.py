@@ -1,0 +1,1 @@
+"""Questions about what was captured, changed and by whom (timeline, provenance, compare, search ...). Nothing is changed here."""
