@@ -8,6 +8,7 @@ Modules that only some methods need are imported inside these methods: a program
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from . import errors
 from .context import Context, Progress
@@ -59,8 +60,7 @@ def open(  # noqa: A001 - the public name
 
     Raises WorkspaceNotFound (no such directory; without `create`, no store) and RootRefused (the home directory, / and
     the like). Raises UsageError if the store's directory contains other files or the project. Raises StoreForeign,
-    FormatUnsupported, StoreDamaged, StoreNotWritable and StoreFull. Errors in a project's own `.casrewind.toml` are not
-    raised: `Saved.faults` names them.
+    FormatUnsupported, StoreDamaged, StoreNotWritable and StoreFull. `Saved.faults` names errors in a project's `.casrewind.toml`.
     """
     chosen = settings or default_settings()
     if store is not None:
@@ -249,8 +249,8 @@ class Workspace:
         """The plan of a restore. Changes and publishes nothing. Raises as `restore`."""
         from .ops import restore
 
-        target, chosen = self.checkpoint(point), paths.check_scope(scope)
-        return restore.restore(self._context, target, scope=chosen, dry_run=True, skip_damaged=skip_damaged, keeper=_keeper(keep_edits))
+        limits, how = paths.check_scope(scope), _keeper(keep_edits)
+        return restore.prepare_restore(self._context, self.checkpoint(point), scope=limits, skip_damaged=skip_damaged, keeper=how).plan()
 
     def restore(
         self,
@@ -272,20 +272,17 @@ class Workspace:
         unchanged are not an error: `Restored.kept` names them, and `incomplete` is True if some of them should have
         changed. With `keep_edits`, only what turns did since the checkpoint is taken back: a file that was also edited
         outside of turns is merged by lines, and one that no turn changed is not touched. What changed in a turn whose end
-        was not seen is left unchanged, too. `Restored.edited` names the files that are not as in the checkpoint. UsageError
-        is raised if no turn began since.
+        was not seen is left unchanged, too. `Restored.edited` names the others. UsageError is raised if no turn began since.
 
         Raises RootRefused (checkpoint of another root), PathNotFound (no path in `scope` exists), JournalOpen,
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an
         interruption, call `finish_restore`.
         """
-        from .ops import restore
+        from .ops import change, restore
 
-        chosen = paths.check_scope(scope)
-        target = self.checkpoint(point)
-        return restore.restore(
-            self._context, target, scope=chosen, confirm=confirm, skip_damaged=skip_damaged, keeper=_keeper(keep_edits)
-        )
+        target, limits, how = self.checkpoint(point), paths.check_scope(scope), _keeper(keep_edits)
+        prepare = partial(restore.prepare_restore, self._context, target, scope=limits, skip_damaged=skip_damaged, keeper=how)
+        return change.ask_and_carry_out(prepare, confirm)
 
     def materialise(
         self, point: Checkpoint | str, directory: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
@@ -309,16 +306,17 @@ class Workspace:
         """Undo the newest restore. Files edited since are kept and named, unless `everything`. A second undo also
         undoes the previous restore. If a newer `back` changed only a conversation, undo refuses, unless `older`.
         `confirm` is called as for `restore`; `dry_run` changes nothing. Raises NothingToUndo, else as `restore`."""
-        from .ops import undo
+        from .ops import change, undo
 
-        return undo.undo(self._context, everything=everything, older=older, dry_run=dry_run, confirm=confirm)
+        prepare = partial(undo.prepare_undo, self._context, everything=everything, older=older)
+        return change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     def redo(self, confirm: "Confirm | None" = None, *, dry_run: bool = False) -> "Restored":
         """Redo the newest undo; a restore prevents it. `confirm` and `dry_run` as for `undo`. Raises NothingToUndo, or
         as `restore`."""
-        from .ops import undo
+        from .ops import change, undo
 
-        return undo.redo(self._context, dry_run=dry_run, confirm=confirm)
+        return change.ask_and_carry_out(lambda: undo.prepare_redo(self._context), confirm, dry_run=dry_run)
 
     def plan_revert(
         self, turns: "Sequence[int | str | Turn]", scope: Sequence[bytes] = (), *, shared: bool = False, running: bool = False
@@ -349,16 +347,17 @@ class Workspace:
         if no turn changed a path in `scope`, else as `restore`.
         """
         from .history.turn_view import TurnView
-        from .ops import revert
+        from .ops import change, revert
 
         view = TurnView(self._context)
         chosen = {turn.n: turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
         if not chosen or conflicts not in (revert.ASIDE, revert.THEIRS, revert.MARKERS):
             raise errors.UsageError("revert takes one turn or more, and conflicts as theirs or markers")
-        return revert.revert(
-            self._context, view, [chosen[number] for number in sorted(chosen)], paths.check_scope(scope), shared=shared, running=running,
-            conflicts=conflicts, skip_damaged=skip_damaged, dry_run=dry_run, confirm=confirm,
+        prepare = partial(
+            revert.prepare_revert, self._context, view, [chosen[number] for number in sorted(chosen)], paths.check_scope(scope),
+            shared=shared, running=running, conflicts=conflicts, skip_damaged=skip_damaged,
         )  # fmt: skip
+        return change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     def take(
         self, directory: str | os.PathLike[str], scope: Sequence[bytes] = (), *, base: Checkpoint | str | None = None,
@@ -368,10 +367,11 @@ class Workspace:
         Conflicts stay as they are here: `Restored.kept`. Paths that either side ignores are not touched. `scope` and `confirm` as
         for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, unless `base` names
         the checkpoint whose files it had at first, else as `revert`."""
-        from .ops import take
+        from .ops import change, take
 
         with take.open_made_directory(self._context, os.fspath(directory), base=None if base is None else self.checkpoint(base)) as made:
-            return take.take(self._context, made, paths.check_scope(scope), dry_run=dry_run, confirm=confirm)
+            prepare = partial(take.prepare_take, self._context, made, paths.check_scope(scope))
+            return change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     # -- conversations
 

@@ -47,11 +47,12 @@ a plan that a person saw and agreed to earlier: that much is done."""
 
 class ChangeRecord(NamedTuple):
     """How a change is recorded. `target`: a checkpoint that must still be there. `is_recorded_if_empty`: also if nothing had to
-    change."""
+    change. `finish`: what follows a change that was made, without a lock."""
 
     operation: Operation
     target: Checkpoint | None = None
     is_recorded_if_empty: bool = False
+    finish: Callable[[Restored], Restored] | None = None
 
 
 class WorktreeChange:
@@ -77,6 +78,10 @@ class WorktreeChange:
     def carry_out(self, confirm: Confirm | None = None) -> Restored:
         """Do what was shown, or all of it if nothing was. `confirm` decides at once. Raises Declined; PlanMoved if the plan that was
         shown is no answer any more; DatabaseOpen, JournalOpen, StoreBusy and others. Then nothing was changed."""
+        done = self._carry_out_locked(confirm)
+        return done if self._record.finish is None or not done.safety else self._record.finish(done)
+
+    def _carry_out_locked(self, confirm: Confirm | None) -> Restored:
         context = self._context
         with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
             preflight.refuse_open_journal(context)
@@ -123,9 +128,13 @@ class WorktreeChange:
         return report._replace(dry_run=False)
 
 
-def ask_and_carry_out(prepare: Callable[[], WorktreeChange], confirm: Confirm | None) -> Restored:
+def ask_and_carry_out(
+    prepare: Callable[[], WorktreeChange], confirm: Confirm | None = None, *, dry_run: bool = False
+) -> Restored:
     """Carry a change out if it is confirmed; without `confirm`, at once. A person who is asked keeps nobody waiting; if the question
-    is another one meanwhile, it is asked again. Raises Declined, and as `WorktreeChange.carry_out`."""
+    is another one meanwhile, it is asked again. `dry_run`: only plan it. Raises Declined, and as `WorktreeChange.carry_out`."""
+    if dry_run:
+        return prepare().plan()
     why_again = ""
     while True:
         change = prepare()

@@ -23,7 +23,7 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import PROTECTED, ProtectedPlaces
 from . import preflight, safety_capture
-from .change import ChangeRecord, Confirm, Declined, WorktreeChange, ask_and_carry_out
+from .change import ChangeRecord, Declined, WorktreeChange
 from .execute import Restored
 from .safety_capture import CapturedState
 
@@ -60,26 +60,6 @@ class EditKeeper(Protocol):
 
 NewKeeper = Callable[[Context, Checkpoint, Sequence[bytes], bool], EditKeeper]
 """Makes the keeper for a restore of these paths to a checkpoint (machine_merge.edit_keeper). The last argument: skip damaged paths."""
-
-
-def restore(
-    context: Context,
-    target: Checkpoint,
-    *,
-    scope: Sequence[bytes] = (),
-    dry_run: bool = False,
-    skip_damaged: bool = False,
-    keeper: NewKeeper | None = None,
-    confirm: Confirm | None = None,
-    edits: "ChosenEdits | None" = None,
-) -> Restored:
-    """Reset the worktree (or the paths in `scope`) to `target`, if `confirm` agrees. `dry_run` publishes and changes nothing. Other
-    arguments and errors: see prepare_restore."""
-
-    def prepare() -> WorktreeChange:
-        return prepare_restore(context, target, scope=scope, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
-
-    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
 
 
 def prepare_restore(

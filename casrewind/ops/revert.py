@@ -30,7 +30,7 @@ from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
-from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
+from .change import ChangeRecord, WorktreeChange
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions, entry_of_stored_bytes
 from .execute import Restored
 from .moved_files import find_moved_files
@@ -62,33 +62,6 @@ class WhatTurnsDid(NamedTuple):
     steps: Mapping[bytes, Sequence[RevertStep]]
     kept: tuple[Kept, ...]
     left: Mapping[bytes, Sequence[RevertStep]]
-
-
-def revert(
-    context: Context,
-    view: TurnView,
-    turns: Sequence[Turn],
-    scope: Sequence[bytes] = (),
-    *,
-    shared: bool = False,
-    running: bool = False,
-    conflicts: str = ASIDE,
-    skip_damaged: bool = False,
-    dry_run: bool = False,
-    confirm: Confirm | None = None,
-    edits: ChosenEdits | None = None,
-    hunks: Mapping[bytes, ChosenEdit] | None = None,
-) -> Restored:
-    """Take back what `turns` (of `view`, the newest first) changed, if `confirm` agrees. `dry_run` changes nothing. Other arguments
-    and errors: see prepare_revert."""
-
-    def prepare() -> WorktreeChange:
-        return prepare_revert(
-            context, view, turns, scope, shared=shared, running=running, conflicts=conflicts, skip_damaged=skip_damaged, edits=edits,
-            hunks=hunks,
-        )  # fmt: skip
-
-    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
 
 
 def prepare_revert(

@@ -26,9 +26,9 @@ from ..model import cursor as cursors
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
-from .change import Declined
+from .change import Declined, WorktreeChange, ask_and_carry_out
 from .execute import Restored
-from .restore import NewKeeper, restore
+from .restore import NewKeeper, prepare_restore
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool | Plan]
 """As change.Confirm; the second argument lists paths that another session may have changed."""
@@ -299,9 +299,11 @@ def restore_and_find_foreign(
     """Returns (result of the restore, paths that sessions not in `own` may have edited)."""
     others = OtherSessions(context, point, own)
     asking = None if confirm is None else _ConfirmWithOthers(confirm, others)
-    report = restore(
-        context, point, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=asking
-    )
+
+    def prepare() -> WorktreeChange:
+        return prepare_restore(context, point, scope=scope, skip_damaged=skip_damaged, keeper=keeper)
+
+    report = ask_and_carry_out(prepare, asking, dry_run=dry_run)
     return report, others.among(report.actions)
 
 

@@ -38,7 +38,7 @@ from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight, save
-from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
+from .change import ChangeRecord, WorktreeChange
 from .directory_origins import has_strange_id, origin_of
 from .execute import Restored
 from .revert import DAMAGED, PathMerger, RevertStep, WhatTurnsDid, keep_moved_files
@@ -125,20 +125,6 @@ def _not_made_error(context: Context, directory: str, name: str) -> errors.Check
     return errors.CheckpointNotFound(what, hint)
 
 
-def take(
-    context: Context, made: MadeDirectory, scope: Sequence[bytes] = (), *, dry_run: bool = False, confirm: Confirm | None = None
-) -> Restored:
-    """Bring the changes of a directory here, if `confirm` agrees. `dry_run` changes nothing. Raises as prepare_take."""
-
-    def prepare() -> WorktreeChange:
-        return prepare_take(context, made, scope)
-
-    if dry_run:
-        return prepare().plan()
-    report = ask_and_carry_out(prepare, confirm)
-    return report._replace(kept=(*report.kept, *_save_state_after(context, made))) if report.safety else report
-
-
 def prepare_take(context: Context, made: MadeDirectory, scope: Sequence[bytes] = ()) -> WorktreeChange:
     """The change that brings the changes of a directory here, at the paths in `scope` or everywhere. `undo` reverses it.
 
@@ -157,7 +143,11 @@ def prepare_take(context: Context, made: MadeDirectory, scope: Sequence[bytes] =
         where = made.context.root.path
         return report._replace(actions=plan.actions, kept=plan.kept, merged=merged, taken_from=where, read=read), now
 
-    return WorktreeChange(context, look, ChangeRecord(Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", ""), made.base))
+    def save_state_after(report: Restored) -> Restored:
+        return report._replace(kept=(*report.kept, *_save_state_after(context, made)))
+
+    operation = Operation(RESTORE, 0, context.root.key, made.base.id, "", b"", "")
+    return WorktreeChange(context, look, ChangeRecord(operation, made.base, finish=save_state_after))
 
 
 def _save_state_after(context: Context, made: MadeDirectory) -> list[Kept]:

@@ -24,7 +24,7 @@ from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
 from . import preflight, safety_capture
-from .change import ChangeRecord, Confirm, WorktreeChange, ask_and_carry_out
+from .change import ChangeRecord, WorktreeChange
 from .execute import Restored
 from .safety_capture import CapturedState, Stranger, obstacles_error
 
@@ -32,17 +32,6 @@ Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""
 StepInWords = Callable[[undo_history.Step], str]
 _SESSION = 8  # characters of a session id in a message
-
-
-def undo(
-    context: Context, *, everything: bool = False, older: bool = False, dry_run: bool = False, confirm: Confirm | None = None
-) -> Restored:
-    """Undo the newest restore, if `confirm` agrees. `dry_run` changes and publishes nothing. Raises as prepare_undo."""
-
-    def prepare() -> WorktreeChange:
-        return prepare_undo(context, everything=everything, older=older)
-
-    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
 
 
 def prepare_undo(context: Context, *, everything: bool = False, older: bool = False) -> WorktreeChange:
@@ -54,15 +43,6 @@ def prepare_undo(context: Context, *, everything: bool = False, older: bool = Fa
     if not history.undo:
         raise errors.NothingToUndo("nothing to undo: no restore was made in this worktree, or all of them are undone")
     return _reversed_step(context, undo_history.UNDO, history.undo[-1], everything=everything)
-
-
-def redo(context: Context, *, dry_run: bool = False, confirm: Confirm | None = None) -> Restored:
-    """Redo the newest undo, by the same rules. Raises NothingToUndo, Declined."""
-
-    def prepare() -> WorktreeChange:
-        return prepare_redo(context)
-
-    return prepare().plan() if dry_run else ask_and_carry_out(prepare, confirm)
 
 
 def prepare_redo(context: Context) -> WorktreeChange:

@@ -191,14 +191,20 @@ class Index:
             while True:
                 shared = self._open_present(create=True)
                 self._record_fingerprint("")
+                is_written = False
                 try:
                     with shared.environment.begin(write=True, buffers=True) as transaction:
                         result = work({name: CheckedTable(transaction, name, handle) for name, handle in shared.handles.items()})
+                        is_written = True
                     self._record_fingerprint(index_check.fingerprint(self._file))
                     afterwards()
                     return result
                 except lmdb.MapFullError:
                     self._enlarge_map_or_close(shared, shared.environment.info()["map_size"] * 2)
+                except BaseException:
+                    if not is_written:  # else macOS would not believe it again, and with it a ledger that was cut would be forgotten
+                        self._record_fingerprint(index_check.fingerprint(self._file))
+                    raise
                 finally:  # the write changed ctime: if the index proves unusable, this version is meant
                     with suppress(OSError):
                         self.seen = _version_in_status(os.lstat(self._file))

@@ -14,9 +14,9 @@ from casrewind.cli.plan import hunk_questions, hunks
 from casrewind.model import digest
 from casrewind.model.diff import Change
 from casrewind.model.manifest import FILE, Entry
-from casrewind.ops import revert as reverts
 from casrewind.history.compare import Comparison
 from casrewind.history.turn_view import TurnView
+from support import changes
 from support.agent_turns import AgentTurns
 from support.picture import picture
 from support.trees import Dir, Link, Mode, plant
@@ -244,7 +244,7 @@ def taking_back(turned, root, home):
             turn = view.find_turn("@2")
             found = view.comparison(view.with_changes(turn), (b"a.py",))
             edit = hunks.edit_without_hunks(found, found.changes[0], numbers)
-            return reverts.revert(context, view, [turn], [b"a.py"], hunks={b"a.py": edit})
+            return changes.revert(context, view, [turn], [b"a.py"], hunks={b"a.py": edit})
 
     return call
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from casrewind.workspace import open as opened
+from support.changes import edit_before_execution
 from support.agent_turns import AgentTurns
 from support.command_in_process import InProcess
 from support.picture import picture
@@ -104,25 +105,23 @@ def test_a_file_that_goes_on_changing_is_left_alone_or_merged_and_the_store_is_s
     print(f"{command}: {changes} changes of the file beside {2 * rounds} commands; {named} of them left it alone and named it")
 
 
-def test_a_file_that_went_before_its_mode_was_changed_is_named(workspace, root):
+def test_a_file_that_went_before_its_mode_was_changed_is_named(workspace, root, monkeypatch):
     """It was in the answer as done."""
     plant(root, {"gone": b"g\n", "stays": b"s\n"})
     point = workspace.save().checkpoint
     for name in ("gone", "stays"):
         (root / name).chmod(0o700)
 
-    def confirm(_plan):
-        (root / "gone").unlink()
-        return True
-
-    done = workspace.restore(point, confirm=confirm)
+    edit_before_execution(monkeypatch, (root / "gone").unlink)
+    done = workspace.restore(point)
+    monkeypatch.undo()
     assert [action.path for action in done.actions] == [b"stays"] and done.incomplete
     assert {item.path: item.reason for item in done.kept} == {b"gone": "changed while the restore ran"}
     workspace.undo()
     assert not (root / "gone").exists() and (root / "stays").stat().st_mode & 0o777 == 0o700
 
 
-def test_undo_brings_back_a_directory_that_got_a_file_before_another_file_took_its_place(workspace, root):
+def test_undo_brings_back_a_directory_that_got_a_file_before_another_file_took_its_place(workspace, root, monkeypatch):
     """What was in `d/sub` stayed away: the plan that undo reverses had left out `d/sub`, as "not empty", though it was gone from there."""
     plant(root, {"d": b"a file\n"})
     point = workspace.save().checkpoint
@@ -130,11 +129,9 @@ def test_undo_brings_back_a_directory_that_got_a_file_before_another_file_took_i
     plant(root, {"d/sub/a": b"a\n", "d/sub/deep/b": b"b\n"})
     before = picture(root)
 
-    def confirm(_plan):
-        plant(root, {"d/sub/deep/late": b"late\n"})
-        return True
-
-    done = workspace.restore(point, confirm=confirm)
+    edit_before_execution(monkeypatch, lambda: plant(root, {"d/sub/deep/late": b"late\n"}))
+    done = workspace.restore(point)
+    monkeypatch.undo()
     assert (root / "d").read_bytes() == b"a file\n"
     assert (root / "d.casrewind-kept/sub/deep/late").read_bytes() == b"late\n"
     assert [item.path for item in done.kept] == [b"d.casrewind-kept"] and done.incomplete

@@ -17,7 +17,7 @@ from casrewind.model.retention import Limits
 from casrewind.ops import agent_event, all_stores, gc, rewind
 from casrewind.history import lookup
 from casrewind.history.provenance import OtherSessions, edited_outside
-from casrewind.ops.restore import restore
+from casrewind.ops.restore import prepare_restore
 from casrewind.store import registry
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
@@ -43,7 +43,7 @@ def alive(agent):
 def took_over(here, machine):
     """Pull, and restore the newest checkpoint of the machine. Returns the report."""
     point = machine.pull_into(here)[-1]
-    return restore(here._context, here._context.store.checkpoint(point.id))
+    return prepare_restore(here._context, here._context.store.checkpoint(point.id)).carry_out()
 
 
 # -- a restore
@@ -79,7 +79,7 @@ def test_a_plan_changes_nothing_and_a_checkpoint_of_another_worktree_here_stays_
     with opened(str(other), settings, store=here.store_path) as second:
         own = second.save().checkpoint
     with pytest.raises(errors.RootRefused, match="belongs to"):
-        restore(here._context, own)
+        prepare_restore(here._context, own).carry_out()
 
 
 RULES = {

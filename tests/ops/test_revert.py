@@ -10,8 +10,8 @@ from casrewind.model.retention import Limits
 from casrewind.ops import revert as reverts
 from casrewind.history.turn_view import TurnView
 from casrewind.ops.change import Declined
-from casrewind.ops.undo import undo
 from casrewind.workspace import open as opened
+from support import changes
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob
 from support.picture import picture
@@ -53,7 +53,7 @@ def write(root, edits):
 
 def revert(agent, *numbers, **options):
     view = TurnView(agent.context)
-    return reverts.revert(agent.context, view, [view.find_turn(f"@{number}") for number in numbers], **options)
+    return changes.revert(agent.context, view, [view.find_turn(f"@{number}") for number in numbers], **options)
 
 
 def read(agent, path="a.py"):
@@ -71,7 +71,7 @@ def test_two_turns_change_line_1_and_line_7_and_the_older_one_is_taken_back(agen
     report = revert(agent, 2)
     assert read(agent) == text(l7=b"second") and not report.kept
     assert [(item.path, item.taken, item.kept, item.data) for item in report.merged] == [(b"a.py", 1, 1, text(l7=b"second"))]
-    undo(agent.context)
+    agent.workspace.undo()
     assert picture(agent.root) == before
 
 
@@ -161,7 +161,7 @@ def test_several_turns_are_taken_back_newest_first_as_one_operation(agent):
     report = revert(agent, 2, 3)  # and not @1
     assert read(agent) == text(l5=b"third", l9=b"mine") and not (agent.root / "new").exists()
     assert [(item.path, item.taken, item.kept) for item in report.merged] == [(b"a.py", 2, 2)]
-    undo(agent.context)
+    agent.workspace.undo()
     assert picture(agent.root) == before
     revert(agent, 1, 2, 3)
     assert read(agent) == text(l9=b"mine") and not (agent.root / "new").exists()
@@ -227,7 +227,7 @@ def test_a_file_of_a_megabyte_is_merged_too(agent):
     assert len(revert(agent, 1, dry_run=True).merged) == 1
     revert(agent, 1)
     assert read(agent, "large") == b"".join(lines[:-1])
-    undo(agent.context)
+    agent.workspace.undo()
     assert read(agent, "large") == b"".join([*lines[:10], b"first\n", *lines[11:-1]])
 
 
@@ -242,7 +242,7 @@ def test_if_a_file_changes_behind_the_question_it_is_left_alone_and_the_rest_is_
     done = revert(agent, 1, confirm=edit_and_agree)
     assert reasons(done) == {b"a.py": "line 1 was edited since by you"} and done.incomplete and not done.merged
     assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text()
-    undo(agent.context)
+    agent.workspace.undo()
     assert read(agent) == b"quite another text\n" and read(agent, "b.py") == text(l1=b"first")
 
 
@@ -391,7 +391,7 @@ def test_a_file_that_is_merged_where_a_directory_stands_is_written_as_planned(ag
     plan, done = revert(agent, 1, 2, dry_run=True), revert(agent, 1, 2)
     assert [action.path for action in plan.actions] == [action.path for action in done.actions] and not done.kept
     assert read(agent) == text(l8=b"mine")
-    undo(agent.context)
+    agent.workspace.undo()
     assert picture(agent.root) == before
 
 
@@ -402,7 +402,7 @@ def test_a_file_that_moved_on_after_the_turn_was_compared_is_left_alone_and_the_
     view = TurnView(agent.context)
     view.scan_worktree()
     write(agent.root, {"a.py": text(l1=b"1", l7=b"2")})  # the first content is nowhere any more
-    done = reverts.revert(agent.context, view, [view.find_turn("@1")], running=True, shared=True, dry_run=is_dry)
+    done = changes.revert(agent.context, view, [view.find_turn("@1")], running=True, shared=True, dry_run=is_dry)
     assert reasons(done) == {b"a.py": "it changed just now"} and [action.path for action in done.actions] == [b"b.py"]
     assert read(agent) == text(l1=b"1", l7=b"2") and read(agent, "b.py") == (text(l1=b"other") if is_dry else text())
 

@@ -37,7 +37,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
     from ...history import lookup
     from ...history.checkpoint_names import label_of
-    from ...ops.restore import restore
+    from ...ops.restore import prepare_restore
     from ..show.restored import first_changes, written_and_removed
 
     if not options.session:
@@ -51,7 +51,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     written, removed, first, problem = 0, 0, "", None
     if point is not None:
         try:
-            actions = restore(context, point, dry_run=True).actions
+            actions = prepare_restore(context, point).plan().actions
             written, removed = written_and_removed(actions)
             first = "\n".join(line.text for line in first_changes(actions, _NAMED))
         except errors.CasrewindError as error:

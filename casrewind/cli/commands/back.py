@@ -13,6 +13,7 @@ from ...messages import age_in_words
 from ...model.lost_work import NO_EDITS
 from ...ops import back_without_chat, rewind
 from ...ops import restore as restores
+from ...ops.change import ask_and_carry_out
 from ...ops.rewind import Rewound
 from ..grammar.options import (
     ASSUME_YES,
@@ -181,7 +182,9 @@ def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str
             return rewind.rewind_to_checkpoint(
                 context, point, both=files, dry_run=options.dry_run, keeper=question.keeper, confirm=question if files else None
             )
-        report = restores.restore(context, point, dry_run=options.dry_run, keeper=question.keeper, confirm=question)
+        report = ask_and_carry_out(
+            lambda: restores.prepare_restore(context, point, keeper=question.keeper), question, dry_run=options.dry_run
+        )
         return Rewound(None, (), report, (), (), dry_run=options.dry_run, transcript="")
 
     try:

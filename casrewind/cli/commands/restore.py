@@ -9,7 +9,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import enumerated, printable, shell_quoted
 from ...model.lost_work import NO_EDITS
 from ...ops import restore as restores
-from ...ops.change import Declined
+from ...ops.change import Confirm, Declined, WorktreeChange, ask_and_carry_out
 from ...ops.execute import Restored
 from ..grammar.options import (
     ASSUME_YES,
@@ -100,11 +100,10 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     target, moved = target_of(context, point), words.Words(context, options).why_numbers_moved(options.ref or "")
     edits: ChosenEdits | None = None
 
-    def restoring(*, dry_run: bool = False) -> Restored:
-        return restores.restore(
-            context, point, scope=scope, dry_run=dry_run, confirm=question, skip_damaged=options.skip_damaged, keeper=question.keeper,
-            edits=edits,
-        )  # fmt: skip
+    def prepare() -> WorktreeChange:
+        return restores.prepare_restore(
+            context, point, scope=scope, skip_damaged=options.skip_damaged, keeper=question.keeper, edits=edits
+        )
 
     def title() -> str:
         return f"restore {target.name}{branches_in_words(context, point)}"
@@ -116,12 +115,12 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         context, options, done, title, is_asked=is_asked, is_shown=options.patch, since=point, target=target, moved=moved
     )
     if options.patch:
-        edits = ask_for_hunks(context, options, done, restoring(dry_run=True), moved)
+        edits = ask_for_hunks(context, options, done, prepare().plan(), moved)
         if edits == {} and not options.json:
             question.print_that_nothing_changed()
             return OK
     if options.dry_run:
-        report = restoring(dry_run=True)
+        report = prepare().plan()
         done()
         if not options.json:
             print_lines(restored.unprotected_lines(lost_rules(context, report)))
@@ -130,7 +129,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         question.find_outside_edits(report.actions)
         code = print_restored(report, options, question)
     else:
-        code = restore_and_print(restoring, options, done, question)
+        code = restore_and_print(prepare, options, done, question)
     if point.more.machine and not scope and not options.json and _has_conversation(context, point):
         machine, command = printable(point.more.machine), f"casrewind restore {shell_quoted(options.ref or point.id)} --both"
         print_line(f"the conversation of {machine} waits: {command} brings it, too")
@@ -286,15 +285,15 @@ def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
 
 
 def restore_and_print(
-    restoring: Callable[[], Restored], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
-    is_titled: bool = False,
-) -> int:
-    """Do what `restoring` does, and report it; with its title, if `is_titled`, and as JSON with `facts`. A person may
-    decline its question."""
+    prepare: Callable[[], WorktreeChange], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
+    confirm: Confirm | None = None, is_titled: bool = False,
+) -> int:  # fmt: skip
+    """Carry out what `prepare` returns, or with --dry-run plan it, and report it; with its title, if `is_titled`, and as JSON with
+    `facts`. A person may decline the question. `confirm`: what asks in its place."""
     try:
-        report = restoring()
+        report = ask_and_carry_out(prepare, confirm or question, dry_run=options.dry_run)
     except restores.EditsKept:
-        return restore_and_print(restoring, options, done, question, facts, is_titled=is_titled)
+        return restore_and_print(prepare, options, done, question, facts, confirm=confirm, is_titled=is_titled)
     except Declined:
         question.print_that_nothing_changed()
         return OK

@@ -6,7 +6,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable, shell_quoted
 from ...model.plan import Plan
-from ...ops.execute import Restored
+from ...ops.change import WorktreeChange
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -66,8 +66,7 @@ _PROMPT = 24  # characters of a prompt in the title of several turns
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
-    from ...ops.revert import MARKERS
-    from ...ops.revert import revert as take_back
+    from ...ops.revert import MARKERS, prepare_revert
 
     refuse_hunk_options(options)
     named = words.Words(context, options)
@@ -98,15 +97,14 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     asking = agreed_twice if options.conflicts == MARKERS and is_asked else question
 
-    def taking_back(*, dry_run: bool = options.dry_run) -> Restored:
-        return take_back(
+    def prepare() -> WorktreeChange:
+        return prepare_revert(
             context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
-            skip_damaged=options.skip_damaged, dry_run=dry_run, confirm=asking,
-            edits=edits,
+            skip_damaged=options.skip_damaged, edits=edits,
         )  # fmt: skip
 
     if options.patch:
-        edits = ask_for_hunks(context, options, done, taking_back(dry_run=True), moved)
+        edits = ask_for_hunks(context, options, done, prepare().plan(), moved)
         if edits == {} and not options.json:
             question.print_that_nothing_changed()
             return OK
@@ -114,7 +112,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
         "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
     }  # fmt: skip
-    return restore_and_print(taking_back, options, done, question, facts, is_titled=options.dry_run)
+    return restore_and_print(prepare, options, done, question, facts, confirm=asking, is_titled=options.dry_run)
 
 
 def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":

@@ -6,7 +6,7 @@ from ... import locations
 from ..._typing import TYPE_CHECKING
 from ...history import lookup
 from ...ops import take as takes
-from ...ops.execute import Restored
+from ...ops.change import WorktreeChange
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
 from ..plan.facts import target_of
 from ..plan.question import PlanQuestion
@@ -52,10 +52,10 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             explanation=Line(restored.CHANGES_SINCE.format(origin.state)),
         )  # fmt: skip
 
-        def taking() -> Restored:
-            return takes.take(context, made, scope, dry_run=options.dry_run, confirm=question)
+        def prepare() -> WorktreeChange:
+            return takes.prepare_take(context, made, scope)
 
-        return restore_and_print(taking, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
+        return restore_and_print(prepare, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
 
 
 def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.MadeDirectory) -> tuple[bytes, ...]:

@@ -73,11 +73,9 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
         kept=restored.REDO_KEEPS if options.command == UNDO else restored.UNDO_KEEPS,
     )  # fmt: skip
     title()
-    change = undos.undo if options.command == "undo" else undos.redo
-    return restore_and_print(
-        lambda: change(context, confirm=question, dry_run=options.dry_run, **which), options, done, question,
-        is_titled=bool(steps) and options.dry_run,
-    )
+    prepare = undos.prepare_undo if options.command == "undo" else undos.prepare_redo
+    is_titled = bool(steps) and options.dry_run
+    return restore_and_print(lambda: prepare(context, **which), options, done, question, is_titled=is_titled)
 
 
 def _refuse_foreign_step(context: "Context", command: str, step: Step) -> None:

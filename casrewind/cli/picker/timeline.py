@@ -7,6 +7,7 @@ and shown; further rows follow in steps, each a job of its own.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +30,7 @@ from ...ops import restore as restores
 from ...ops import revert as reverts
 from ...ops import status as statuses
 from ...ops import undo as undos
-from ...ops.change import Confirm, Declined
+from ...ops.change import Declined, WorktreeChange, ask_and_carry_out
 from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...ops.finish_restore import finish_restore
 from ...ops.machine_merge import edit_keeper
@@ -318,7 +319,8 @@ class TimelineModel:
 
         keeper = keep if keep_edits else None
         if code_chat_or_both == CODE:
-            report = restores.restore(context, point, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
+            prepare = partial(restores.prepare_restore, context, point, scope=scope, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
+            report = ask_and_carry_out(prepare, confirm)
             return _restore_result(report, target)
         before = self._rewind_to(point, dry_run=True)
         taken = [*map(Line, before.notes), *removed_prompts(before)]
@@ -347,7 +349,9 @@ class TimelineModel:
             made = {path: edit.data for path, edit in hunks.items() if edit.data is not None and path not in merged}
             return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made))))
 
-        report = reverts.revert(self._context, view, [turn], [*scope, *hunks], confirm=confirm, hunks=hunks)
+        report = ask_and_carry_out(
+            lambda: reverts.prepare_revert(self._context, view, [turn], [*scope, *hunks], hunks=hunks), confirm
+        )
         return _restore_result(report, RestoreTarget(f"{name}{some}", turn.n, turn.started_ns))
 
     def _plan_notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
@@ -386,21 +390,19 @@ class TimelineModel:
 
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
-
-        def change(confirm: Confirm) -> "Restored":
-            return undos.undo(self._context, everything=everything, confirm=confirm)
-
         title = "Undo all:" if everything else "Undo"
-        return self._do_step(lambda history: history.undo, change, title, REDO_KEEPS, ask, everything=everything)
+
+        def prepare() -> WorktreeChange:
+            return undos.prepare_undo(self._context, everything=everything)
+
+        return self._do_step(lambda history: history.undo, prepare, title, REDO_KEEPS, ask, everything=everything)
 
     def redo(self, ask: Ask) -> ActionResult:
         """Redo the newest undo after `ask` returns YES. Raises Declined and others."""
-        return self._do_step(
-            lambda history: history.redo, lambda confirm: undos.redo(self._context, confirm=confirm), "Redo", UNDO_KEEPS, ask
-        )
+        return self._do_step(lambda history: history.redo, lambda: undos.prepare_redo(self._context), "Redo", UNDO_KEEPS, ask)
 
     def _do_step(
-        self, steps_of: Callable[[History], Sequence[Step]], change: "Callable[[Confirm], Restored]", title: str, kept: str, ask: Ask, *,
+        self, steps_of: Callable[[History], Sequence[Step]], prepare: Callable[[], WorktreeChange], title: str, kept: str, ask: Ask, *,
         everything: bool = False,
     ) -> ActionResult:  # fmt: skip
         """Undo or redo the newest step, after the plan that the terminal shows."""
@@ -414,7 +416,7 @@ class TimelineModel:
             lines = [*plan_lines(plan), *outside_lines(later)]
             return bool(ask(Proposal(headline(f"{title} {names[-1]}", plan), lines, notes, kept, lambda: self._plan_patch(plan, {}))))
 
-        return _restore_result(change(confirm), RestoreTarget(names[-1], None, None))
+        return _restore_result(ask_and_carry_out(prepare, confirm), RestoreTarget(names[-1], None, None))
 
     def pin(self, point: str, marked: Marked) -> ActionResult:
         """Pin the checkpoint, or unpin it."""

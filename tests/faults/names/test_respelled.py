@@ -7,10 +7,10 @@ from collections import Counter
 
 import pytest
 
-from casrewind.ops import revert as reverts
 from casrewind.history.turn_view import TurnView
 from casrewind.worktree import safe_rename
 from casrewind.worktree.apply import Applier
+from support import changes
 from support import path_kinds
 from support.folding_filesystem import mounted
 from support.picture import differences, picture
@@ -43,7 +43,7 @@ def project(mount, settings, numbers=itertools.count()):
 
 def revert(project, name, **options):
     view = TurnView(project.agent.context)
-    return reverts.revert(project.agent.context, view, [view.find_turn(name)], **options)
+    return changes.revert(project.agent.context, view, [view.find_turn(name)], **options)
 
 
 @pytest.fixture
