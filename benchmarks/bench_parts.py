@@ -10,7 +10,7 @@ from casrewind.model import digest as digests
 from casrewind.model import diff as diffs
 from casrewind.model.turn_records import Point
 from casrewind.model.turns import Outline
-from casrewind.ops.restore import restore
+from casrewind.change.restore import restore
 from casrewind.history.present_scan import scan_now
 from casrewind.settings import close_context, open_context
 from casrewind.store import chunker, packs

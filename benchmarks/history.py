@@ -24,7 +24,7 @@ from fcntl import ioctl
 import casrewind
 from casrewind import agents
 from casrewind.agents import event as events
-from casrewind.ops import agent_event
+from casrewind.upkeep import agent_event
 
 from . import growth, trees
 from .checked_options import refuse_too_few

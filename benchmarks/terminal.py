@@ -23,7 +23,7 @@ import time
 from fcntl import ioctl
 
 import casrewind
-from casrewind.ops import save as saves
+from casrewind.upkeep import save as saves
 
 from . import trees
 

@@ -8,12 +8,15 @@ Every name is imported on first use: agents' hooks start this package many times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than the rest of this module
+    from .change.execute import Restored, WrittenDirectory
+    from .change.rewind import Chat, Rewound
     from .errors import (
         AgentError,
         CasrewindError,
         CheckpointError,
         ContentInTheWay,
         DatabaseOpen,
+        Declined,
         JournalOpen,
         NothingToUndo,
         StoreBusy,
@@ -36,20 +39,6 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
     from .model.turn_records import Turn
-    from .ops.adopt import Adopted, Moved
-    from .ops.all_stores import Found, Pruned, Spared, Timeline
-    from .ops.change import Declined
-    from .ops.damage import Place
-    from .ops.execute import Restored, WrittenDirectory
-    from .ops.gc import Collected
-    from .ops.pins import Marking
-    from .ops.purge import Gone, Purged
-    from .ops.purge_text import Covered, Holder, TextPurged
-    from .ops.rewind import Chat, Rewound
-    from .ops.save import Saved
-    from .ops.status import Status
-    from .ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
-    from .ops.verify import Problem, Verified
     from .projects import adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
@@ -58,6 +47,17 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .remote.take_over import adopt
     from .settings import Settings, default_settings
     from .store.catalog import Marked
+    from .upkeep.adopt import Adopted, Moved
+    from .upkeep.all_stores import Found, Pruned, Spared, Timeline
+    from .upkeep.damage import Place
+    from .upkeep.gc import Collected
+    from .upkeep.pins import Marking
+    from .upkeep.purge import Gone, Purged
+    from .upkeep.purge_text import Covered, Holder, TextPurged
+    from .upkeep.save import Saved
+    from .upkeep.status import Status
+    from .upkeep.usage import CheckpointUsage, PathUsage, SessionUsage, Usage
+    from .upkeep.verify import Problem, Verified
     from .workspace import Workspace, open  # noqa: A004 - the public name
     from .worktree.root import Root
 
@@ -144,8 +144,8 @@ __all__ = [
 ]
 
 _ROOMS = {
-    "errors": "AgentError CasrewindError CheckpointError ContentInTheWay DatabaseOpen JournalOpen NothingToUndo StoreBusy StoreDamaged "
-    "StoreError StoreFull UsageError WorkspaceError WorkspaceNotFound",
+    "errors": "AgentError CasrewindError CheckpointError ContentInTheWay DatabaseOpen Declined JournalOpen NothingToUndo StoreBusy "
+    "StoreDamaged StoreError StoreFull UsageError WorkspaceError WorkspaceNotFound",
     "model.checkpoint": "Checkpoint Circumstances",
     "model.diff": "Change Counts",
     "model.domain": "Domain RuleRef Skip",
@@ -156,22 +156,21 @@ _ROOMS = {
     "model.plan": "Action Kept Merged Plan",
     "model.retention": "Dropped Limits",
     "model.turn_records": "Turn",
-    "ops.adopt": "Adopted Moved",
+    "upkeep.adopt": "Adopted Moved",
     "history.compare": "Comparison",
-    "ops.damage": "Place",
-    "ops.execute": "Restored WrittenDirectory",
-    "ops.gc": "Collected",
+    "upkeep.damage": "Place",
+    "change.execute": "Restored WrittenDirectory",
+    "upkeep.gc": "Collected",
     "history.path_history": "Logged PathChange",
-    "ops.pins": "Marking",
-    "ops.purge": "Gone Purged",
-    "ops.purge_text": "Covered Holder TextPurged",
-    "ops.change": "Declined",
-    "ops.rewind": "Chat Rewound",
-    "ops.save": "Saved",
-    "ops.status": "Status",
-    "ops.all_stores": "Found Pruned Spared Timeline",
-    "ops.usage": "CheckpointUsage PathUsage SessionUsage Usage",
-    "ops.verify": "Problem Verified",
+    "upkeep.pins": "Marking",
+    "upkeep.purge": "Gone Purged",
+    "upkeep.purge_text": "Covered Holder TextPurged",
+    "change.rewind": "Chat Rewound",
+    "upkeep.save": "Saved",
+    "upkeep.status": "Status",
+    "upkeep.all_stores": "Found Pruned Spared Timeline",
+    "upkeep.usage": "CheckpointUsage PathUsage SessionUsage Usage",
+    "upkeep.verify": "Problem Verified",
     "projects": "adopt_moved prune_missing stores",
     "remote.clone": "Cloned clone",
     "remote.pull": "Pulled",

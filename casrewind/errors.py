@@ -34,6 +34,7 @@
     |-- BisectError                16   the command of a bisect tells no good from bad, or cannot be run
     |-- RemoteError                17   a remote refuses, cannot be reached, or holds what no push wrote
     `-- UsageError                 64   a bad option, limit or setting; no terminal and no --yes
+    Declined                        0   the answer to a question was no
 
 Partial success (a path that was skipped, an unreadable file) is not an exception: reports list it, and the command
 line exits with 3. An interrupt exits with 130, a bug with 70. **Never 2**: coding agents read 2 as "block".
@@ -230,3 +231,7 @@ class UsageError(CasrewindError):
     """A bad option, limit or setting."""
 
     exit_code = 64
+
+
+class Declined(Exception):
+    """The user declined. Nothing was changed. It is no CasrewindError: nothing failed."""

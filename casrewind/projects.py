@@ -8,13 +8,13 @@ from .store.layout import Layout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .ops.adopt import Moved
-    from .ops.all_stores import Found, Pruned
+    from .upkeep.adopt import Moved
+    from .upkeep.all_stores import Found, Pruned
 
 
 def stores(settings: Settings | None = None) -> "list[Found]":
     """Every store under the data directory, most recently used first. Unusable stores have a `problem`."""
-    from .ops import all_stores
+    from .upkeep import all_stores
 
     return all_stores.list_stores((settings or default_settings()).data)
 
@@ -30,7 +30,7 @@ def prune_missing(
     `confirm` is called with the planned removals; if it returns False, Declined is raised. Raises StoreError if a store
     could not be removed completely.
     """
-    from .ops.all_stores import prune_missing
+    from .upkeep.all_stores import prune_missing
 
     given = settings or default_settings()
     return prune_missing(given.data, age, confirm, force=given.force, dry_run=dry_run)
@@ -45,7 +45,7 @@ def adopt_moved(path: str | os.PathLike[str], settings: Settings | None = None, 
 
     With `dry_run`, only report. Raises WorkspaceNotFound (no such directory), RootRefused, StoreBusy, StoreError.
     """
-    from .ops import adopt as adoption
+    from .upkeep import adopt as adoption
 
     given = settings or default_settings()
     if not may_have_moved(path, given):

@@ -1,4 +1,4 @@
-"""The Python API: a Workspace is a worktree with its store. Each method is one call into ops/.
+"""The Python API: a Workspace is a worktree with its store. Each method is one call into history/, change/ or upkeep/.
 
 `casrewind.open(path)` returns a Workspace; docs/api.md has examples. Nothing here prints, prompts or reads
 variables, except for `default_settings`.
@@ -14,12 +14,16 @@ from . import errors
 from .context import Context, Progress
 from .model import paths
 from .model.checkpoint import Checkpoint
-from .ops import save as saves
 from .settings import Settings, close_context, default_settings, open_context
+from .upkeep import save as saves
 from .worktree import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .change.execute import Restored
+    from .change.restore import NewKeeper
+    from .change.rewind import Rewound
+    from .change.worktree_change import Confirm
     from .history.compare import Comparison
     from .history.path_history import Logged
     from .model.domain import Domain
@@ -27,20 +31,16 @@ if TYPE_CHECKING:
     from .model.plan import Plan
     from .model.retention import Limits
     from .model.turn_records import Turn
-    from .ops.change import Confirm
-    from .ops.execute import Restored
-    from .ops.gc import Collected
-    from .ops.pins import Marking
-    from .ops.purge import Purged
-    from .ops.purge_text import TextPurged
-    from .ops.restore import NewKeeper
-    from .ops.rewind import Rewound
-    from .ops.status import Status
-    from .ops.usage import Usage
-    from .ops.verify import Verified
     from .remote.pull import Pulled
     from .remote.pushed import Pushed
     from .store.catalog import Marked
+    from .upkeep.gc import Collected
+    from .upkeep.pins import Marking
+    from .upkeep.purge import Purged
+    from .upkeep.purge_text import TextPurged
+    from .upkeep.status import Status
+    from .upkeep.usage import Usage
+    from .upkeep.verify import Verified
 
 
 def open(  # noqa: A001 - the public name
@@ -124,7 +124,7 @@ class Workspace:
         """
         saved = saves.save_by_hand(self._context, message, pin=pin, rehash=rehash, described=described, meta=meta)
         if self._context.store.has_many_packs():
-            from .ops import gc
+            from .upkeep import gc
 
             gc.merge_packs(self._context)
         return saved
@@ -186,13 +186,13 @@ class Workspace:
 
     def pin(self, point: Checkpoint | str, label: str | None = None) -> "Marking":
         """Protect a checkpoint from deletion, and label it. Raises UsageError for an invalid label."""
-        from .ops import pins
+        from .upkeep import pins
 
         return pins.pin(self._context, self.checkpoint(point), label)
 
     def unpin(self, point: Checkpoint | str) -> "Marking":
         """Remove a pin. A label remains, but no longer protects the checkpoint."""
-        from .ops import pins
+        from .upkeep import pins
 
         return pins.unpin(self._context, self.checkpoint(point))
 
@@ -247,7 +247,7 @@ class Workspace:
         self, point: Checkpoint | str, scope: Sequence[bytes] = (), *, skip_damaged: bool = False, keep_edits: bool = False
     ) -> "Restored":
         """The plan of a restore. Changes and publishes nothing. Raises as `restore`."""
-        from .ops import restore
+        from .change import restore
 
         limits, how = paths.check_scope(scope), _keeper(keep_edits)
         return restore.prepare_restore(self._context, self.checkpoint(point), scope=limits, skip_damaged=skip_damaged, keeper=how).plan()
@@ -278,11 +278,11 @@ class Workspace:
         ContentInTheWay, UnsafePath, StoreFull; nothing is changed then. If WorkspaceError or StoreFull reports an
         interruption, call `finish_restore`.
         """
-        from .ops import change, restore
+        from .change import restore, worktree_change
 
         target, limits, how = self.checkpoint(point), paths.check_scope(scope), _keeper(keep_edits)
         prepare = partial(restore.prepare_restore, self._context, target, scope=limits, skip_damaged=skip_damaged, keeper=how)
-        return change.ask_and_carry_out(prepare, confirm)
+        return worktree_change.ask_and_carry_out(prepare, confirm)
 
     def materialise(
         self, point: Checkpoint | str, directory: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
@@ -294,7 +294,7 @@ class Workspace:
         `from_worktree`: files may share blocks with equal ones of the worktree, and ignored files that `.worktreeinclude`
         lists are copied (`Restored.carried`). The files are synced at the end. Raises ContentInTheWay if a directory is
         not empty, UsageError if one lies in another, StoreDamaged unless `skip_damaged`."""
-        from .ops import restore_to
+        from .change import restore_to
 
         several = [directory] if isinstance(directory, str | os.PathLike) else directory
         how = {"skip_damaged": skip_damaged, "from_worktree": from_worktree}
@@ -306,17 +306,17 @@ class Workspace:
         """Undo the newest restore. Files edited since are kept and named, unless `everything`. A second undo also
         undoes the previous restore. If a newer `back` changed only a conversation, undo refuses, unless `older`.
         `confirm` is called as for `restore`; `dry_run` changes nothing. Raises NothingToUndo, else as `restore`."""
-        from .ops import change, undo
+        from .change import undo, worktree_change
 
         prepare = partial(undo.prepare_undo, self._context, everything=everything, older=older)
-        return change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
+        return worktree_change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     def redo(self, confirm: "Confirm | None" = None, *, dry_run: bool = False) -> "Restored":
         """Redo the newest undo; a restore prevents it. `confirm` and `dry_run` as for `undo`. Raises NothingToUndo, or
         as `restore`."""
-        from .ops import change, undo
+        from .change import undo, worktree_change
 
-        return change.ask_and_carry_out(lambda: undo.prepare_redo(self._context), confirm, dry_run=dry_run)
+        return worktree_change.ask_and_carry_out(lambda: undo.prepare_redo(self._context), confirm, dry_run=dry_run)
 
     def plan_revert(
         self, turns: "Sequence[int | str | Turn]", scope: Sequence[bytes] = (), *, shared: bool = False, running: bool = False
@@ -346,8 +346,8 @@ class Workspace:
         otherwise StoreBusy is raised. Raises CheckpointNotFound if a turn, or what it changed, is not known, PathNotFound
         if no turn changed a path in `scope`, else as `restore`.
         """
+        from .change import revert, worktree_change
         from .history.turn_view import TurnView
-        from .ops import change, revert
 
         view = TurnView(self._context)
         chosen = {turn.n: turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
@@ -357,7 +357,7 @@ class Workspace:
             revert.prepare_revert, self._context, view, [chosen[number] for number in sorted(chosen)], paths.check_scope(scope),
             shared=shared, running=running, conflicts=conflicts, skip_damaged=skip_damaged,
         )  # fmt: skip
-        return change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
+        return worktree_change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     def take(
         self, directory: str | os.PathLike[str], scope: Sequence[bytes] = (), *, base: Checkpoint | str | None = None,
@@ -367,11 +367,11 @@ class Workspace:
         Conflicts stay as they are here: `Restored.kept`. Paths that either side ignores are not touched. `scope` and `confirm` as
         for `restore`; `dry_run` changes nothing. Raises CheckpointNotFound for a directory that was not made so, unless `base` names
         the checkpoint whose files it had at first, else as `revert`."""
-        from .ops import change, take
+        from .change import take, worktree_change
 
         with take.open_made_directory(self._context, os.fspath(directory), base=None if base is None else self.checkpoint(base)) as made:
             prepare = partial(take.prepare_take, self._context, made, paths.check_scope(scope))
-            return change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
+            return worktree_change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     # -- conversations
 
@@ -404,7 +404,7 @@ class Workspace:
         changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
         runs), CheckpointError (no checkpoint; the newest turn is in another root), else as `restore`. Files go first.
         """
-        from .ops.back_without_chat import back_to_prompt
+        from .change.back_without_chat import back_to_prompt
 
         return back_to_prompt(self._context, target, session, files=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
 
@@ -419,7 +419,7 @@ class Workspace:
         """Make a new session of the conversation as it was at a checkpoint; with `files`, restore the files, too. At
         the checkpoint of a prompt, the session ends before the prompt. The old session is unchanged. `confirm` and
         errors as for `back`; `dry_run` changes nothing."""
-        from .ops import rewind
+        from .change import rewind
 
         return rewind.rewind_to_checkpoint(self._context, self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
 
@@ -428,7 +428,7 @@ class Workspace:
     def finish_restore(self, *, forward: bool, open_files: bool = False) -> "Restored":
         """Finish an interrupted restore, or roll it back. Raises NothingToUndo if no restore is interrupted, and DatabaseOpen
         as `restore`, unless `open_files`."""
-        from .ops import finish_restore
+        from .change import finish_restore
 
         return finish_restore.finish_restore(self._context, forward=forward, open_files=open_files)
 
@@ -441,20 +441,20 @@ class Workspace:
     def verify(self, *, quick: bool = False) -> "Verified":
         """Read and check the whole store. With `quick`, check its structure, and for content only its presence. Damage
         is not an error: `Verified.problems` names it. Changes nothing."""
-        from .ops import verify
+        from .upkeep import verify
 
         return verify.verify(self._context, quick=quick)
 
     def repair(self) -> "Verified":
         """Repair a damaged store as far as possible, then verify it. Open the workspace with `Settings.repair`."""
-        from .ops import verify
+        from .upkeep import verify
 
         return verify.repair(self._context)
 
     def gc(self, limits: "Limits | None" = None, *, dry_run: bool = False) -> "Collected":
         """Delete checkpoints beyond `limits` (default: those of the settings) and free unused space. Raises StoreBusy,
         StoreDamaged, StoreFull; space freed before the error remains free."""
-        from .ops import gc
+        from .upkeep import gc
 
         return gc.collect(self._context, limits, dry_run=dry_run)
 
@@ -467,7 +467,7 @@ class Workspace:
         in `restore`. Raises PathNotFound, JournalOpen, and UsageError for bytes that are also rules but were not named as such;
         nothing is changed then.
         """
-        from .ops import purge
+        from .upkeep import purge
 
         return purge.purge(self._context, scope, confirm=confirm, dry_run=dry_run)
 
@@ -476,13 +476,13 @@ class Workspace:
     ) -> "TextPurged":
         """Drop stored conversations, prompts, labels and log lines that contain a text; files with it are only
         named."""
-        from .ops import purge_text
+        from .upkeep import purge_text
 
         return purge_text.purge_text(self._context, text, confirm=confirm, dry_run=dry_run)
 
     def status(self) -> "Status":
         """The status of the store and its newest checkpoints. Reads only the store; the worktree is not scanned."""
-        from .ops import status as statuses
+        from .upkeep import status as statuses
 
         return statuses.status(self._context)
 
@@ -490,7 +490,7 @@ class Workspace:
         """The store's space by checkpoint, by path and by session. Reads only the store, changes nothing. `depth` cuts
         paths to so many components, with sums of directories. Unreadable data is not an error: `Usage.problems` names
         it."""
-        from .ops import usage
+        from .upkeep import usage
 
         return usage.usage(self._context, depth)
 
@@ -515,6 +515,6 @@ class Workspace:
 def _keeper(keep_edits: bool) -> "NewKeeper | None":  # noqa: FBT001 - one argument
     if not keep_edits:
         return None
-    from .ops.machine_merge import edit_keeper
+    from .change.machine_merge import edit_keeper
 
     return edit_keeper

@@ -51,7 +51,7 @@ class Story:
 
     def record(self, trigger, session, prompt="", prompt_id=""):
         from casrewind.agents.event import Event
-        from casrewind.ops import agent_event
+        from casrewind.upkeep import agent_event
 
         names = {"prompt": "UserPromptSubmit", "turn_end": "Stop", "session_start": "SessionStart", "session_end": "SessionEnd"}
         event = Event(

@@ -17,11 +17,11 @@ ASKING = {"confirm", "choose", "agree", "keeper"}
 """Parameters that are given a function which asks a person; `AskPassphrase` is the type of one more."""
 ENTRIES = ("__main__", "cli.main", "cli.commands.save", "cli.commands.list", "cli.commands.status", "cli.commands.diff", "cli.commands.restore")
 """What a person or an agent starts all day; the modules of hook/ belong to them."""
-CHANGES_FILES = {f"ops.{name}" for name in ("back_without_chat", "keep_edits", "restore", "restore_to", "revert", "rewind", "take", "undo")}
+CHANGES_FILES = {f"change.{name}" for name in ("back_without_chat", "keep_edits", "restore", "restore_to", "revert", "rewind", "take", "undo")}
 """Operations that change the user's files, as do all modules of change/."""
 NAMES = {"_MOST": 15, "_SHOWN": 15, "_STEP": 10, "_LONGEST": 8}
 """Names that say nothing without their module: the bound of each."""
-TRACERS = {"history.path_history", "ops.keep_edits"}
+TRACERS = {"history.path_history", "change.keep_edits"}
 """What says whose an edit is, beside history/provenance.py."""
 
 
@@ -194,12 +194,12 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 39_041),
-    Figure("modules", modules, 352),
+    Figure("lines of code", lines_of_code, 39_040),
+    Figure("modules", modules, 353),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 30),
     Figure("exceptions that are answers", answers, 2),
-    Figure("functions with dry_run in what changes the worktree", dry_runs, 6),
+    Figure("functions with dry_run in what changes the worktree", dry_runs, 7),
     Figure("imports inside functions, outside the entry commands' path", late_imports, 223),
     *(Figure(f"constants named {name}", lambda house, name=name: constants_named(house, name), bound) for name, bound in NAMES.items()),
     Figure("number constants that share their name with another module's", shared_numbers, 283),

@@ -23,7 +23,7 @@ HEAVY = set(
     " threading tomllib traceback typing urllib casrewind.remote casrewind.cli.picker casrewind.cli.complete casrewind.workspace".split()
 )
 """Modules that these commands have no use for, ours or not."""
-STORE = {"blake3", "lmdb", "zstandard", "casrewind.store", "casrewind.worktree", "casrewind.history", "casrewind.ops"}
+STORE = {"blake3", "lmdb", "zstandard", "casrewind.store", "casrewind.worktree", "casrewind.history", "casrewind.change", "casrewind.upkeep"}
 """Modules without which nothing can be saved, or even looked at."""
 SETTINGS_OF_CLIENTS = {"base64", "bz2", "enum", "hashlib", "lzma", "pathlib", "random", "re", "secrets", "shlex", "shutil", "typing", "urllib"}
 """What `status` imports to read the settings of clients."""

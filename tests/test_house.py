@@ -17,12 +17,12 @@ SAMPLE = {
     "cli/commands/__init__.py": "",
     "cli/commands/save.py": "COMMAND = 1",
     "cli/commands/words.py": """
-        from ...ops import restore
+        from ...change import restore
         def ask_where_the_path_is(confirm): ...
     """,
     "history/__init__.py": "",
     "ops/__init__.py": "",
-    "ops/restore.py": """
+    "change/restore.py": """
         from ..history import provenance
         TYPE_CHECKING = False
         if TYPE_CHECKING:
@@ -37,9 +37,9 @@ SAMPLE = {
             from . import keep_edits
             return keep_edits
     """,
-    "ops/keep_edits.py": "_MOST = 1 << 20",
+    "change/keep_edits.py": "_MOST = 1 << 20",
     "history/provenance.py": "NAME = 'x'",
-    "ops/gc.py": """
+    "upkeep/gc.py": """
         def collect(*, dry_run): ...
         def ask(ask: "AskPassphrase"): ...
     """,

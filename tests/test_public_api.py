@@ -73,7 +73,7 @@ def hints_of(thing):
     """The annotations of a function or class, those included that only type checkers import."""
     here = vars(sys.modules[thing.__module__])
     told = {name: getattr(casrewind, name) for name in casrewind.__all__}
-    told |= {"Confirm": importlib.import_module("casrewind.ops.restore").Confirm}
+    told |= {"Confirm": importlib.import_module("casrewind.change.worktree_change").Confirm}
     return typing.get_type_hints(thing, globalns={**told, **here})
 
 

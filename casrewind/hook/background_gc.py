@@ -36,7 +36,7 @@ def start_gc(root: str, settings: "Settings") -> None:
 
 def run_gc(context: "Context", limits: "Limits") -> None:
     """Run the gc. A store at its budget is reduced until the next saves fit."""
-    from ..ops import gc as collecting
+    from ..upkeep import gc as collecting
 
     with suppress(OSError):
         os.nice(_NICER)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from ..agents.event import Event
     from ..config import Config
     from ..context import Context
-    from ..ops.adopt import Moved
-    from ..ops.save import Saved
     from ..settings import Settings
     from ..store.agent_sessions import AgentSessions
+    from ..upkeep.adopt import Moved
+    from ..upkeep.save import Saved
 
 _CHILD = "--child"
 _RESIDENT = "--resident"
@@ -223,7 +223,7 @@ class HookJob:
         is_told = context.tells_agent and event.trigger == "prompt" and event.session and event.source != "tree"
         if not is_told or not self.client.model_answer(event.name, ""):
             return b""
-        from ..ops import agent_event
+        from ..upkeep import agent_event
 
         since = agent_event.untold_since(context, event)
         if since is None:
@@ -244,7 +244,7 @@ class HookJob:
 
     def save_and_start_gc(self, context: "Context") -> "Saved":
         """Make the checkpoint, and start gc if it is due. Raises as a save does."""
-        from ..ops import agent_event
+        from ..upkeep import agent_event
 
         saved = agent_event.record_event(
             context, self.event, self.at_ns, self._transcript_homes(), transcripts=self.config.transcripts, tells_ends=self._reports_ends()
@@ -291,7 +291,7 @@ class HookJob:
 
     def event_line(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""
-        from ..ops import agent_event
+        from ..upkeep import agent_event
 
         return agent_event.event_as_line(self.event, self.at_ns, self._transcript_homes(), tells_ends=self._reports_ends())
 
@@ -356,8 +356,8 @@ def _save_here(call: _HookCall, job: HookJob, log: HookLog) -> bool:
     try:
         _limit_time(call.seconds_left(event.budget))
         from .. import errors
-        from ..ops import agent_event
         from ..settings import open_until_end
+        from ..upkeep import agent_event
 
         try:
             job.go_on_if_moved()
@@ -392,8 +392,8 @@ def _one_answer(for_person: bytes, for_model: bytes) -> bytes:
 
 def _save_as_child(job: HookJob, log: HookLog) -> None:
     """Make the checkpoint, after the other children of the project. Record the events that were left to this one."""
-    from ..ops import agent_event
     from ..settings import find_root, open_until_end, store_path
+    from ..upkeep import agent_event
     from . import limits
 
     job.go_on_if_moved()

@@ -16,11 +16,11 @@ from ..messages import printable, shell_quoted
 from ..model import diff as diffs
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR
-from ..ops.save import Saved
+from ..upkeep.save import Saved
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..ops.adopt import Moved
+    from ..upkeep.adopt import Moved
 
 _SHOWN = 2  # paths that a warning names
 _HALF_RESTORED = (

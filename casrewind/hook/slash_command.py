@@ -151,8 +151,8 @@ def _record_session_as_idle(event: Event, root: str) -> None:
     from contextlib import suppress
 
     from .. import errors
-    from ..ops import agent_event
     from ..settings import from_environment, open_until_end
+    from ..upkeep import agent_event
 
     with suppress(errors.CasrewindError):
         settings, _ = from_environment()

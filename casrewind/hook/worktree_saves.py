@@ -41,9 +41,9 @@ def save_all(root: str, settings: "Settings") -> None:
     """Save each linked worktree inside the directory `root` in which something changed. A failure is a line in the log of the
     root's store. Of several processes with this task one works, one waits, and the others end: the one that waits sees what
     they were started for."""
-    from ..ops import agent_event
     from ..settings import find_root, store_path
     from ..store.failure_log import FailureLog
+    from ..upkeep import agent_event
     from . import limits
 
     limits.limit_process()
@@ -60,8 +60,8 @@ def save_all(root: str, settings: "Settings") -> None:
 
 
 def _save(place: str, settings: "Settings") -> None:
-    from ..ops.save import Moment, save
     from ..settings import open_until_end
+    from ..upkeep.save import Moment, save
 
     with open_until_end(place, settings, create=True) as context:
         own = context._replace(shell=("", ""))  # noqa: S604 - no process. Its agent works in the project around

@@ -146,7 +146,7 @@ class Actions(Sequence[Action]):
 
 class Plan(NamedTuple):
     """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
-    removed files. `open_files`: that a program has open for writing. `read`: see ops.execute.Restored. `why_again`: why a person is
+    removed files. `open_files`: that a program has open for writing. `read`: see change.execute.Restored. `why_again`: why a person is
     asked once more, or ""."""
 
     actions: Sequence[Action]

@@ -12,6 +12,8 @@ from contextlib import suppress
 
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
+from ..change import restore_to, rewind
+from ..change.rewind import Chat
 from ..context import Context
 from ..extras import refuse_without_libraries
 from ..history import conversation
@@ -21,8 +23,6 @@ from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import history
 from ..model.checkpoint import Checkpoint
-from ..ops import restore_to, rewind
-from ..ops.rewind import Chat
 from ..settings import Settings, close_context, open_context, store_path
 from ..store.store import Store
 from ..worktree import root as roots

@@ -13,9 +13,9 @@ from ..context import Context
 from ..messages import plural
 from ..model import digest as digests
 from ..model.checkpoint import Checkpoint
-from ..ops.verify import find_unsound
 from ..store.reachability import HOLDS, Marker
 from ..store.writer import StoreWriter
+from ..upkeep.verify import find_unsound
 from .arriving import Arriving, Here, Item, records_to_store
 from .chain import ChainReader
 from .piece import CONTAINER, CONTENT

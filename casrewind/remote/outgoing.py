@@ -13,9 +13,9 @@ from ..context import Context
 from ..history import compare
 from ..model import diff as diffs
 from ..model.manifest import DIR
-from ..ops.save import Saved, save
 from ..store import push_notes
 from ..store.reachability import HOLDS, reference_of_file
+from ..upkeep.save import Saved, save
 from .piece import CONTAINER, CONTENT
 from .sync_state import StateFiles
 

@@ -15,11 +15,11 @@ from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import history, rewind_record
 from ..model.checkpoint import Checkpoint
-from ..ops.conversation_rest import store_rest
-from ..ops.verify import verify
 from ..store import ledger, push_notes
 from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
+from ..upkeep.conversation_rest import store_rest
+from ..upkeep.verify import verify
 from . import collect, own_chain, probe
 from .arriving import Item
 from .base_chain import holders_of, rest_on_base

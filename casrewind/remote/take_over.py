@@ -12,12 +12,12 @@ from ..context import Context
 from ..messages import plural, printable, shell_quoted
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
-from ..ops import adopt as adopts
-from ..ops.adopt import Adopted, AdoptRequest, HasOwnCheckpoints
-from ..ops.verify import find_unsound
 from ..settings import Settings, default_settings, find_root, open_until_end, store_path
 from ..store import ledger
 from ..store.store import LedgerPosition, Store
+from ..upkeep import adopt as adopts
+from ..upkeep.adopt import Adopted, AdoptRequest, HasOwnCheckpoints
+from ..upkeep.verify import find_unsound
 from ..worktree import root as roots
 from .arriving import KINDS, Here, Item, own_records, records_to_store
 from .fetch import Fetcher

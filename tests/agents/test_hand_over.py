@@ -14,7 +14,8 @@ from casrewind.agents import codex, session_files
 from casrewind.agents.carried_lines import carried
 from casrewind.model import cursor as cursors
 from casrewind.history import conversation
-from casrewind.ops import conversation_rest, rewind
+from casrewind.change import rewind
+from casrewind.upkeep import conversation_rest
 from support import known_clients
 from support.command import Command
 from support.other_machine import bring, context_of, take_away

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from casrewind.model.retention import Limits
-from casrewind.ops import bisect as bisects
+from casrewind.change import bisect as bisects
 from casrewind.workspace import Settings, Workspace
 from support.agent_turns import AgentTurns
 from support.output_schema import schema_faults

@@ -46,7 +46,7 @@ def test_ids_start_with_a_letter_and_a_prefix_of_four_is_enough(casrewind, root)
 
 def labelled(workspace, root, label):
     """A checkpoint with a label that `save` refuses: older versions made some."""
-    from casrewind.ops import save
+    from casrewind.upkeep import save
 
     plant(root, {"f": label.encode()})
     return save.save(workspace._context, save.Moment(label=label)).checkpoint.id
@@ -95,7 +95,7 @@ def test_of_equal_labels_the_newest_of_this_worktree_is_meant(casrewind, root, t
 @pytest.fixture
 def dated(casrewind, root):
     """Checkpoints made 3 days, 2 hours and 5 minutes ago, and a safety checkpoint made now."""
-    from casrewind.ops import save
+    from casrewind.upkeep import save
 
     points = {}
     real = save.time.time_ns

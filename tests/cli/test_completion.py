@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.ops.save import Moment
-from casrewind.ops.save import save as save_moment
+from casrewind.upkeep.save import Moment
+from casrewind.upkeep.save import save as save_moment
 from casrewind.workspace import open as opened
 from support.picture import picture
 from support.terminal import Session

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from casrewind.ops.save import Moment
-from casrewind.ops.save import save as save_moment
+from casrewind.upkeep.save import Moment
+from casrewind.upkeep.save import save as save_moment
 from casrewind.workspace import open as opened
 from support import packfile
 from support.blob_owners import checked_usage, pack_sizes

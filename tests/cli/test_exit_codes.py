@@ -150,7 +150,7 @@ def test_before_the_first_save_everything_but_save_and_run_is_10(inside, capsys,
 
 
 def test_a_bug_is_70_and_leaves_a_log(inside, capsys, tmp_path, monkeypatch):
-    from casrewind.ops import save as saves
+    from casrewind.upkeep import save as saves
 
     def broken(*_, **__):
         raise RuntimeError("out of cheese \x1b[31m")
@@ -169,7 +169,7 @@ def test_a_bug_is_70_and_leaves_a_log(inside, capsys, tmp_path, monkeypatch):
 
 
 def test_a_bug_whose_log_cannot_be_written_is_printed(inside, capsys, tmp_path, monkeypatch):
-    from casrewind.ops import save as saves
+    from casrewind.upkeep import save as saves
 
     def broken(*_, **__):
         raise KeyError("out of cheese")
@@ -182,7 +182,7 @@ def test_a_bug_whose_log_cannot_be_written_is_printed(inside, capsys, tmp_path, 
 
 
 def test_an_operating_system_error_that_no_room_has_an_answer_to_is_1_and_named(inside, capsys, monkeypatch):
-    from casrewind.ops import save as saves
+    from casrewind.upkeep import save as saves
 
     def broken(*_, **__):
         raise OSError(5, "Input/output error", "/some/\x1bplace")

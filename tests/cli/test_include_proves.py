@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from casrewind.ops import rule_effects
+from casrewind.upkeep import rule_effects
 from support.command_in_process import InProcess
 from support.trees import plant
 

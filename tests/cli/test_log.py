@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from casrewind.ops.save import Moment
-from casrewind.ops.save import save as save_moment
+from casrewind.upkeep.save import Moment
+from casrewind.upkeep.save import save as save_moment
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.command_in_process import InProcess

@@ -11,7 +11,7 @@ from casrewind.agents.carried_lines import carried
 from casrewind.agents.claude import CLIENT as claude
 from casrewind.cli.show.text import column_width
 from casrewind.cli.terminal import table
-from casrewind.ops import agent_event
+from casrewind.upkeep import agent_event
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.command import Command

@@ -151,7 +151,7 @@ def test_a_label_that_only_begins_like_another_ref_is_one(casrewind, root, label
 
 def test_a_store_that_holds_such_labels_is_read_as_ever(casrewind, root, workspace):
     """An older version took them."""
-    from casrewind.ops import save
+    from casrewind.upkeep import save
 
     points = {}
     for number, label in enumerate(REFS):

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from casrewind.agents import client_process
-from casrewind.ops import agent_event
+from casrewind.upkeep import agent_event
 from casrewind.history import worktree_timeline
 from casrewind.store.agent_sessions import AgentSession
 from support.agent_turns import AgentTurns

@@ -65,7 +65,7 @@ LIMITS = "resource.getrlimit(resource.RLIMIT_AS)[0], resource.getrlimit(resource
 def said(bound, tmp_path):
     """The file into which whoever makes a checkpoint writes (bytes of address space, seconds of processor time, its parent)."""
     found = tmp_path / "said"
-    bound.begin_with("ops/agent_event.py", "record_event", f"import resource; open({str(found)!r}, 'w').write(repr(({LIMITS})))")
+    bound.begin_with("upkeep/agent_event.py", "record_event", f"import resource; open({str(found)!r}, 'w').write(repr(({LIMITS})))")
     return found
 
 
@@ -76,13 +76,13 @@ def test_what_a_child_of_a_hook_may_take(bound, client, said):
 
 
 def test_too_much_memory_is_refused_and_told_of(bound, client):
-    bound.begin_with("ops/agent_event.py", "record_event", "bytearray(7 << 30)")  # of the system there would be enough: it is not touched
+    bound.begin_with("upkeep/agent_event.py", "record_event", "bytearray(7 << 30)")  # of the system there would be enough: it is not touched
     bound.send(client.payload("UserPromptSubmit.prompt"))
     assert "more memory was needed" in told(bound) and client.points() == []
 
 
 def test_too_much_time_is_refused_and_told_of(bound, client):
-    bound.begin_with("ops/agent_event.py", "record_event", "while True: pass")
+    bound.begin_with("upkeep/agent_event.py", "record_event", "while True: pass")
     bound.send(client.payload("UserPromptSubmit.prompt"), RLIMIT_CPU=(2, resource.RLIM_INFINITY))
     assert "processor time" in told(bound) and client.points() == []
 
@@ -102,7 +102,7 @@ def test_one_at_a_time_reads_what_the_project_says(bound, client, tmp_path):
 
 def test_a_hook_whose_time_is_over_before_it_has_begun_leaves_its_event_to_a_child(bound, client):
     """Its own imports take longer than its budget: on a busy machine, or from a slow disk."""
-    path = bound.package / "ops/agent_event.py"
+    path = bound.package / "upkeep/agent_event.py"
     path.write_text(path.read_text().replace("import os\n", "import os, sys, time\nif '--child' not in sys.argv:\n    time.sleep(600)\n", 1))
     bound.send(client.payload("SessionStart.startup"))
     assert [point["trigger"] for point in client.wait_for(1)] == ["session_start"]

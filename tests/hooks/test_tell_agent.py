@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.ops import execute
+from casrewind.change import execute
 from support.fake_client import Client
 from support.trees import plant
 

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from casrewind.model.retention import Limits
-from casrewind.ops import bisect_pins, gc
+from casrewind.upkeep import bisect_pins, gc
 from casrewind.store.bisect_rows import BisectRow
 from support.trees import plant
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from casrewind import Declined
 from casrewind.model import plan as plans
-from casrewind.ops import change
+from casrewind.change import worktree_change
 from support.command import Command
 from support.picture import picture
 from support.sample_start import examples
@@ -249,11 +249,11 @@ def actions_between(old, new):
 @settings(max_examples=examples(1200), deadline=None)
 @given(shown_from=TREES, target=TREES, now=TREES)
 def test_what_is_left_of_a_plan_was_shown_and_leaves_a_tree(shown_from, target, now):
-    from casrewind.ops.execute import Restored
+    from casrewind.change.execute import Restored
 
     shown = actions_between(shown_from, target)
     report = Restored("restore", "", "", plans.sort_and_pack(actions_between(now, target)), (), 0, dry_run=False)
-    found = change.as_shown(shown, report)
+    found = worktree_change.as_shown(shown, report)
     agreed = {action.path: action for action in shown}
     assert all(agreed[action.path][1:3] == action[1:3] for action in found.actions)
     kept = {item.path for item in found.kept}

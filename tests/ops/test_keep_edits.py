@@ -6,7 +6,7 @@ from casrewind import errors
 from casrewind.cli.picker.timeline import BOTH, CODE, TimelineModel
 from casrewind.cli.terminal.questions import KEEP_EDITS, NO, YES
 from casrewind.model.retention import Limits
-from casrewind.ops.change import Declined
+from casrewind.errors import Declined
 from support.agent_turns import AgentTurns
 from support.command import CONFIG_FILE
 from support.picker_screen import run_picker

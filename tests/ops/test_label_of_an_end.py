@@ -3,7 +3,7 @@
 import pytest
 
 from casrewind.model import checkpoint as checkpoints
-from casrewind.ops import agent_event
+from casrewind.upkeep import agent_event
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.trees import plant

@@ -14,7 +14,7 @@ import pytest
 import casrewind
 from casrewind import errors
 from casrewind.model.history import RESTORE, Operation
-from casrewind.ops import adopt
+from casrewind.upkeep import adopt
 from casrewind.store.store import Store
 from casrewind.workspace import Workspace
 from casrewind.worktree import root as roots

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from casrewind.ops.directory_origins import origin_of
+from casrewind.upkeep.directory_origins import origin_of
 from casrewind.workspace import open as opened
 from support.picture import differences, picture
 from support.scanner import settle

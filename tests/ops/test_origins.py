@@ -9,8 +9,8 @@ import pytest
 from casrewind import errors
 from casrewind.model import digest
 from casrewind.model.retention import Limits
-from casrewind.ops import directory_origins
-from casrewind.ops.directory_origins import origin_of
+from casrewind.upkeep import directory_origins
+from casrewind.upkeep.directory_origins import origin_of
 from casrewind.workspace import open as opened
 from support.packfile import flip_blob
 from support.trees import plant

@@ -6,7 +6,7 @@ import pytest
 
 from casrewind.cli.picker.timeline import CODE, TimelineModel
 from casrewind.history.provenance import edited_outside
-from casrewind.ops.change import Declined
+from casrewind.errors import Declined
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob
 from support.trees import plant

@@ -11,8 +11,8 @@ from casrewind.model import digest as digests
 from casrewind.model import manifest
 from casrewind.model.diff import diff
 from casrewind.model.plan import Action
-from casrewind.ops import execute
-from casrewind.ops.execute import Contents
+from casrewind.change import execute
+from casrewind.change.execute import Contents
 from casrewind.store import reading
 from casrewind.store.reading import TimelineTrees, TreeCache, TreesAhead
 from support import packfile

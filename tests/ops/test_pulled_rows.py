@@ -14,10 +14,11 @@ from casrewind.model import retention
 from casrewind.model.manifest import PURGED
 from casrewind.model.plan import OUTSIDE
 from casrewind.model.retention import Limits
-from casrewind.ops import agent_event, all_stores, gc, rewind
+from casrewind.change import rewind
+from casrewind.upkeep import agent_event, all_stores, gc
 from casrewind.history import lookup
 from casrewind.history.provenance import OtherSessions, edited_outside
-from casrewind.ops.restore import prepare_restore
+from casrewind.change.restore import prepare_restore
 from casrewind.store import registry
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns

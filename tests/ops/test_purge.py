@@ -10,8 +10,8 @@ import pytest
 
 from casrewind import errors
 from casrewind.model.retention import Limits
-from casrewind.ops.change import Declined
-from casrewind.ops.save import Moment, save
+from casrewind.errors import Declined
+from casrewind.upkeep.save import Moment, save
 from casrewind.workspace import Workspace
 from casrewind.workspace import open as opened
 from support.command import Command
@@ -253,7 +253,7 @@ def test_what_is_published_while_somebody_thinks_about_it_goes_too(filled, root,
 @pytest.mark.parametrize("times", [1, 4, 5])
 def test_what_is_published_between_looking_and_doing_goes_too(filled, root, settings, monkeypatch, times):
     """Five times in a row, and it looks again while everybody else waits."""
-    from casrewind.ops import purge
+    from casrewind.upkeep import purge
 
     mark, left_over = purge._mark_reachable, list(range(times))
 

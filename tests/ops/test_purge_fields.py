@@ -14,7 +14,7 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
 from casrewind.model import history, rewind_record
 from casrewind.model import plan as plans
-from casrewind.ops.save import Moment, save
+from casrewind.upkeep.save import Moment, save
 from casrewind.store import agent_sessions, ledger, packs
 from casrewind.store.failure_log import FailureLog
 from support.secret_search import hits, secret

@@ -9,7 +9,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import cursor as cursors
 from casrewind.model.cursor import Cursor
-from casrewind.ops.save import Moment, save
+from casrewind.upkeep.save import Moment, save
 from casrewind.store import writer
 from casrewind.store.failure_log import FailureLog
 from support.secret_search import hits, secret

@@ -7,9 +7,9 @@ import pytest
 from casrewind import errors
 from casrewind.model import digest
 from casrewind.model.retention import Limits
-from casrewind.ops import revert as reverts
+from casrewind.change import revert as reverts
 from casrewind.history.turn_view import TurnView
-from casrewind.ops.change import Declined
+from casrewind.errors import Declined
 from casrewind.workspace import open as opened
 from support import changes
 from support.agent_turns import AgentTurns

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from casrewind.messages import printable
 from casrewind.errors import UsageError
-from casrewind.ops.purge_text import MOST_TEXT, SecretText
+from casrewind.upkeep.purge_text import MOST_TEXT, SecretText
 
 
 def made(text):

@@ -7,7 +7,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import digest
 from casrewind.history.compare import comparison_of_plan
-from casrewind.ops.change import Declined
+from casrewind.errors import Declined
 from casrewind.workspace import open as opened
 from support.packfile import flip_blob
 from support.picture import picture

@@ -10,8 +10,8 @@ import pytest
 
 from casrewind import errors, locks
 from casrewind.model.retention import Limits
-from casrewind.ops.save import Moment
-from casrewind.ops.save import save as save_moment
+from casrewind.upkeep.save import Moment
+from casrewind.upkeep.save import save as save_moment
 from casrewind.workspace import open as opened
 from support import packfile
 from support.blob_owners import Owned, checked_usage, pack_sizes, plans_of

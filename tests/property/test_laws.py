@@ -34,7 +34,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.model import digest
-from casrewind.ops.moved_files import MOVED
+from casrewind.change.moved_files import MOVED
 from casrewind.workspace import open as opened
 from support.command_in_process import InProcess
 from support.known_makers import History, is_ignored, read, real_sources, rules_of
@@ -683,7 +683,7 @@ def test_the_laws_hold_over_generated_histories(tmp_path, settings):
 @pytest.mark.parametrize("piece", range(PIECES))
 def test_the_laws_hold_over_a_hundred_thousand_steps(piece, tmp_path, settings):
     """Nine of the pieces were run so far: 45,341 steps in 398 histories, 4,978 undos and 2,800 merges, none of them unlike git's. Each took
-    one to six minutes. A tenth found what `ops/revert.py` now knows of what a turn displaced."""
+    one to six minutes. A tenth found what `change/revert.py` now knows of what a turn displaced."""
     counts = run(STEPS / PIECES, SEED + 1_000_000 * (piece + 1), tmp_path, settings)
     assert counts["merges by git merge-file"] >= counts["steps"] / 30
     assert counts["merge: kept whole"] and counts["merge: unknown"] and counts["path: kept whole"] and counts["path: unknown"]

@@ -18,7 +18,7 @@ from casrewind import open as open_workspace
 from casrewind.model import manifest
 from casrewind.model import stamp as stamps
 from casrewind.history import present_scan
-from casrewind.ops import save as saves
+from casrewind.upkeep import save as saves
 from casrewind.store import stat_file
 from casrewind.store.dry_run_writer import DryRunWriter
 from casrewind.worktree import scan_directory, stat_index

@@ -750,7 +750,7 @@ def test_without_conversations_transcripts_and_cursors_stay_at_home(machine, oth
 
     from casrewind import agents
     from casrewind.agents import event as events
-    from casrewind.ops import agent_event
+    from casrewind.upkeep import agent_event
     from casrewind.remote import remote_config
 
     transcript = machine.home / ".claude" / "projects" / "x" / "5a2a4b1e-0000-4000-8000-000000000001.jsonl"

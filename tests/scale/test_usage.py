@@ -8,8 +8,8 @@ import tempfile
 
 import pytest
 
-from casrewind.ops.save import Moment
-from casrewind.ops.save import save as save_moment
+from casrewind.upkeep.save import Moment
+from casrewind.upkeep.save import save as save_moment
 from support import real_trees
 from support.blob_owners import pack_sizes
 from casrewind.workspace import Settings, Workspace

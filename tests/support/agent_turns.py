@@ -7,7 +7,7 @@ import time
 from casrewind import agents
 from casrewind.agents import client_process
 from casrewind.agents import event as events
-from casrewind.ops import agent_event
+from casrewind.upkeep import agent_event
 from casrewind.store.agent_sessions import AgentSession
 
 

@@ -1,8 +1,8 @@
 """Plans or carries out what an operation prepares, and edits files while it is done."""
 
-from casrewind.ops import change
-from casrewind.ops import revert as reverts
-from casrewind.ops.change import ask_and_carry_out
+from casrewind.change import worktree_change
+from casrewind.change import revert as reverts
+from casrewind.change.worktree_change import ask_and_carry_out
 
 
 def revert(context, view, turns, scope=(), *, dry_run=False, confirm=None, **options):
@@ -12,10 +12,10 @@ def revert(context, view, turns, scope=(), *, dry_run=False, confirm=None, **opt
 
 def edit_before_execution(monkeypatch, edit):
     """`edit()` runs when a change was planned under its lock, before its first file."""
-    execute = change.execute
+    execute = worktree_change.execute
 
     def edited(*given):
         edit()
         return execute(*given)
 
-    monkeypatch.setattr(change, "execute", edited)
+    monkeypatch.setattr(worktree_change, "execute", edited)

@@ -200,7 +200,7 @@ class PurgingText(Purging):
     arguments_of = ("purge", "--text", "-", "--yes")
 
     def prepare(self):
-        from casrewind.ops.save import Moment, save
+        from casrewind.upkeep.save import Moment, save
 
         self.named, self.parts = set(), [WORD[:20].encode(), WORD[-20:].encode()]
         self.transcript = f"{fault_sweep.HOME}/session.jsonl"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import casrewind
 from casrewind import Limits
-from casrewind.ops import gc
-from casrewind.ops import save as saves
+from casrewind.upkeep import gc
+from casrewind.upkeep import save as saves
 from casrewind.store.budget import gc_threshold, gc_target
 
 SAMPLER = """

@@ -10,8 +10,8 @@ from ..terminal.lines import print_json, print_line, remark
 from . import OK, REMARKS
 
 if TYPE_CHECKING:
-    from ...ops.adopt import Adopted
     from ...settings import Settings
+    from ...upkeep.adopt import Adopted
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

@@ -35,9 +35,9 @@ _NAMED = 5
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
+    from ...change.restore import prepare_restore
     from ...history import lookup
     from ...history.checkpoint_names import label_of
-    from ...ops.restore import prepare_restore
     from ..show.restored import first_changes, written_and_removed
 
     if not options.session:

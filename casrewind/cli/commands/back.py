@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...change import back_without_chat, rewind
+from ...change import restore as restores
+from ...change.rewind import Rewound
+from ...change.worktree_change import ask_and_carry_out
 from ...context import Context
 from ...history import conversation, lookup, turns_elsewhere
 from ...history.conversation import RewindTarget
 from ...messages import age_in_words
 from ...model.lost_work import NO_EDITS
-from ...ops import back_without_chat, rewind
-from ...ops import restore as restores
-from ...ops.change import ask_and_carry_out
-from ...ops.rewind import Rewound
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -249,8 +249,8 @@ def rewind_and_report(
     rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
-    from ...ops.change import Declined
-    from ...ops.restore import EditsKept
+    from ...change.restore import EditsKept
+    from ...errors import Declined
 
     try:
         report = rewinding()

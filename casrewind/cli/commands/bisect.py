@@ -6,10 +6,10 @@ from functools import partial
 
 from ... import errors, locations
 from ..._typing import TYPE_CHECKING
+from ...change import bisect as bisects
 from ...history import compare, lookup
 from ...history.turn_view import TurnView
 from ...messages import age_in_words, printable
-from ...ops import bisect as bisects
 from ...worktree import root as roots
 from ..grammar.options import JSON, Command, Option
 from ..show import bisected
@@ -22,10 +22,10 @@ from . import OK, REMARKS, Done
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...change.bisect import FirstBad, NextRun
     from ...context import Context
     from ...model.bisection import Candidate
     from ...model.checkpoint import Checkpoint
-    from ...ops.bisect import FirstBad, NextRun
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

@@ -18,11 +18,11 @@ from ...agents.hook_records import InstalledHook, distinct
 from ...gitignore.compiled_rules import re2_problem
 from ...history import conversation, lookup
 from ...messages import age_in_words, plural, printable
-from ...ops import status
-from ...ops.status import AgentSeen
 from ...settings import Settings, find_root, open_until_end
 from ...store import scratch
 from ...store.failure_log import FailureLog
+from ...upkeep import status
+from ...upkeep.status import AgentSeen
 from ..grammar.options import AGENT, JSON, Command
 from ..show import shapes
 from ..terminal.lines import print_hook_failures, print_json, print_line

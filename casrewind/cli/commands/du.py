@@ -6,7 +6,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import lookup
 from ...messages import age_in_words, plural, printable
-from ...ops.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
+from ...upkeep.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
 from ..grammar.options import JSON, NUMBER, Command, Option, positive_number
 from ..show import shapes
 from ..show.shapes import Shape

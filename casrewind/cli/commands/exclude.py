@@ -3,8 +3,8 @@
 
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
-from ...ops import inclusion
-from ...ops.rule_effects import find_rule_effects
+from ...upkeep import inclusion
+from ...upkeep.rule_effects import find_rule_effects
 from ..grammar.options import JSON, Command
 from ..show.verdicts import verdict_sentence
 from ..terminal.lines import print_json, print_line

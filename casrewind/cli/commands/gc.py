@@ -4,7 +4,7 @@
 from ... import config
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
-from ...ops.gc import Collected, collect
+from ...upkeep.gc import Collected, collect
 from ..grammar.options import AUTO, DRY_RUN, JSON, Command, Option
 from ..show.shapes import Shape
 from ..show.text import human_size

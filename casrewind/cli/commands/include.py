@@ -7,11 +7,11 @@ from ..._typing import TYPE_CHECKING
 from ...gitignore.rule_writing import rule_for_path
 from ...gitignore.rules import SHARED_FILE
 from ...messages import age_in_words, plural, printable, shell_quoted_path
-from ...ops import inclusion
-from ...ops import save as saves
-from ...ops.inclusion import RuleChange, Word
-from ...ops.rule_effects import MOST_ENTRIES, NamedEntry, RuleEffects, find_rule_effects
-from ...ops.save import Moment
+from ...upkeep import inclusion
+from ...upkeep import save as saves
+from ...upkeep.inclusion import RuleChange, Word
+from ...upkeep.rule_effects import MOST_ENTRIES, NamedEntry, RuleEffects, find_rule_effects
+from ...upkeep.save import Moment
 from ...worktree import ignored
 from ...worktree import root as roots
 from ..grammar.options import JSON, Command, Option, flag

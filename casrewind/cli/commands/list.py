@@ -437,7 +437,7 @@ def _print_count_elsewhere(context: Context) -> None:
 
 def _print_former_roots(context: Context) -> None:
     """How to take over the checkpoints that the project may have from before it was moved. A hook begins without them if it is not sure."""
-    from ...ops import adopt
+    from ...upkeep import adopt
 
     for old in adopt.find_former_roots(context)[:_FORMER_ROOTS]:
         print_line(f"if this project was at {printable(old)} before: casrewind adopt {shell_quoted(old)}")

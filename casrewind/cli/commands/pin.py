@@ -9,7 +9,7 @@ from . import OK, Done
 if TYPE_CHECKING:
 
     from ...context import Context
-    from ...ops.pins import Marking
+    from ...upkeep.pins import Marking
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -26,7 +26,7 @@ COMMAND = Command(
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pin."""
     from ...history import lookup
-    from ...ops import pins
+    from ...upkeep import pins
 
     return print_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
 

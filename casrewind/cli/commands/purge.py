@@ -10,9 +10,9 @@ from ..._typing import TYPE_CHECKING, TypeVar
 from ...gitignore.rules import RULE_FILES
 from ...messages import plural, printable, shell_quoted_path
 from ...model import domain as domains
-from ...ops import purge as purging
-from ...ops.purge import Gone, Purged
-from ...ops.purge_text import MOST_TEXT, TextPurged, purge_text
+from ...upkeep import purge as purging
+from ...upkeep.purge import Gone, Purged
+from ...upkeep.purge_text import MOST_TEXT, TextPurged, purge_text
 from ...worktree import root as roots
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
 from ..plan.facts import find_unsent
@@ -51,7 +51,7 @@ _Found = TypeVar("_Found")
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
-    from ...ops.change import Declined
+    from ...errors import Declined
 
     if (options.path is None) == (options.text is None):
         raise errors.UsageError("purge needs to know what: a PATH, or a text on standard input with --text -")

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...change import restore as restores
+from ...change.execute import Restored
+from ...change.worktree_change import Confirm, WorktreeChange, ask_and_carry_out
+from ...errors import Declined
 from ...messages import enumerated, printable, shell_quoted
 from ...model.lost_work import NO_EDITS
-from ...ops import restore as restores
-from ...ops.change import Confirm, Declined, WorktreeChange, ask_and_carry_out
-from ...ops.execute import Restored
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -32,11 +33,11 @@ from ..terminal.questions import must_ask_or_raise, question_stream
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
+    from ...change.chosen_edits import ChosenEdits
+    from ...change.rewind import Forks, Rewound
     from ...context import Context
     from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
-    from ...ops.chosen_edits import ChosenEdits
-    from ...ops.rewind import Forks, Rewound
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -138,7 +139,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
 
 def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
-    from ...ops import rewind
+    from ...change import rewind
     from .back import rewind_and_report
 
     both = options.what == "both"
@@ -189,7 +190,7 @@ def _print_that_turn_runs(turn: "Turn", options: "ParsedOptions") -> int:
 
 
 def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    from ...ops.finish_restore import finish_restore
+    from ...change.finish_restore import finish_restore
 
     if options.ref is not None or options.into or options.dry_run or options.dashed or options.keep_edits is not None:
         raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
@@ -200,7 +201,7 @@ def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", do
 
 def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """Write directories; with --both, also a fork of the conversation for each."""
-    from ...ops.restore_to import materialise
+    from ...change.restore_to import materialise
 
     if options.dashed:
         raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths")
@@ -223,7 +224,7 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
 
 def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint", places: Sequence[str]) -> "Forks":
     """Fork the conversation for directories that have their files. An error says that they have them."""
-    from ...ops.rewind import fork_into
+    from ...change.rewind import fork_into
 
     try:
         return fork_into(context, point, places, dry_run=options.dry_run)

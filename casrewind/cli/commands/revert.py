@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...change.worktree_change import WorktreeChange
 from ...messages import plural, printable, shell_quoted
 from ...model.plan import Plan
-from ...ops.change import WorktreeChange
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -30,9 +30,9 @@ from . import OK, Done, words
 from .restore import CHANGES, ask_for_hunks, refuse_hunk_options, restore_and_print
 
 if TYPE_CHECKING:
+    from ...change.chosen_edits import ChosenEdits
     from ...context import Context
     from ...model.turn_records import Turn
-    from ...ops.chosen_edits import ChosenEdits
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -66,7 +66,7 @@ _PROMPT = 24  # characters of a prompt in the title of several turns
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
-    from ...ops.revert import MARKERS, prepare_revert
+    from ...change.revert import MARKERS, prepare_revert
 
     refuse_hunk_options(options)
     named = words.Words(context, options)

@@ -4,10 +4,10 @@ import sys
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...change import rewind
 from ...context import Context
 from ...history import lookup
 from ...messages import printable
-from ...ops import rewind
 from ..grammar.options import JSON, REF, Command
 from ..show.rewound import removed_prompts
 from ..terminal.lines import print_lines, remark

@@ -8,8 +8,8 @@ import subprocess
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...model.checkpoint import RUN
-from ...ops.run import CommandTurn
-from ...ops.save import Saved
+from ...upkeep.run import CommandTurn
+from ...upkeep.save import Saved
 from ..grammar.options import MESSAGE, Command, Option
 from ..show.text import counts_in_words, skipped_lines
 from ..terminal.lines import print_error, print_lines, remark

@@ -7,7 +7,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history.present_scan import read_stat_index
 from ...messages import age_in_words, plural
-from ...ops.save import Saved, save_by_hand
+from ...upkeep.save import Saved, save_by_hand
 from ..grammar.options import JSON, MESSAGE, Command, Option, flag
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done

@@ -13,10 +13,10 @@ from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import retention
 from ...model.domain import LINKED_WORKTREE
 from ...model.retention import Limits
-from ...ops import inclusion
-from ...ops import status as statuses
-from ...ops.status import AgentSeen, Status
 from ...store.layout import Layout
+from ...upkeep import inclusion
+from ...upkeep import status as statuses
+from ...upkeep.status import AgentSeen, Status
 from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..grammar.options import JSON, Command, flag

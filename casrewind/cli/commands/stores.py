@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable, shell_quoted
-from ...ops.all_stores import Found, Pruned
+from ...upkeep.all_stores import Found, Pruned
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
 from ..show import shapes
 from ..show.text import human_size
@@ -51,7 +51,7 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
 
 
 def _prune_stores(settings: "Settings", options: "ParsedOptions") -> int:
-    from ...ops.change import Declined
+    from ...errors import Declined
 
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None

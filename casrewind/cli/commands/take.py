@@ -4,9 +4,9 @@ import os
 
 from ... import locations
 from ..._typing import TYPE_CHECKING
+from ...change import take as takes
+from ...change.worktree_change import WorktreeChange
 from ...history import lookup
-from ...ops import take as takes
-from ...ops.change import WorktreeChange
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
 from ..plan.facts import target_of
 from ..plan.question import PlanQuestion

@@ -43,7 +43,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
-    from ...ops import undo as undos
+    from ...change import undo as undos
 
     if options.list:
         done()

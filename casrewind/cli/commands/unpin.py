@@ -23,6 +23,6 @@ COMMAND = Command(
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind unpin."""
     from ...history import lookup
-    from ...ops import pins
+    from ...upkeep import pins
 
     return print_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)

@@ -4,8 +4,8 @@
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
-from ...ops import verify
-from ...ops.verify import STORE, Problem, Verified
+from ...upkeep import verify
+from ...upkeep.verify import STORE, Problem, Verified
 from ..grammar.options import JSON, Command, flag
 from ..show import shapes
 from ..show.shapes import Shape

@@ -4,8 +4,8 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 
+from ...errors import Declined
 from ...model.turn_records import Turn
-from ...ops.change import Declined
 from ...store.catalog import UNMARKED
 from ..terminal.lines import INTERRUPTED
 from ..terminal.questions import KEEP_EDITS, Proposal

@@ -11,6 +11,15 @@ from functools import partial
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ...change import restore as restores
+from ...change import revert as reverts
+from ...change import rewind
+from ...change import undo as undos
+from ...change.chosen_edits import ChosenEdit, ChosenEdits, changed_error
+from ...change.finish_restore import finish_restore
+from ...change.machine_merge import edit_keeper
+from ...change.worktree_change import WorktreeChange, ask_and_carry_out
+from ...errors import Declined
 from ...history import compare, conversation, lookup
 from ...history.checkpoint_names import is_kept_by_mark
 from ...history.inner_projects import find_inner_turns
@@ -25,16 +34,9 @@ from ...model.history import History, Step
 from ...model.lost_work import NO_EDITS
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
-from ...ops import pins, rewind
-from ...ops import restore as restores
-from ...ops import revert as reverts
-from ...ops import status as statuses
-from ...ops import undo as undos
-from ...ops.change import Declined, WorktreeChange, ask_and_carry_out
-from ...ops.chosen_edits import ChosenEdit, ChosenEdits, changed_error
-from ...ops.finish_restore import finish_restore
-from ...ops.machine_merge import edit_keeper
 from ...store.catalog import Marked
+from ...upkeep import pins
+from ...upkeep import status as statuses
 from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.changes import unclear_notes
@@ -63,10 +65,10 @@ from .patch_lines import MOST_LINES, change_as_lines
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
+    from ...change.execute import Restored
     from ...context import Context
     from ...history.compare import Comparison, ScannedWorktree
-    from ...ops.execute import Restored
-    from ...ops.pins import Marking
+    from ...upkeep.pins import Marking
 
 CODE, CHAT, BOTH = "code", "chat", "both"
 TURN, HERE = "this turn", "to here"

@@ -18,10 +18,10 @@ from ..show.restored import RestoreTarget, first_words, name_of, unprotected_lin
 from ..show.text import Line
 
 if TYPE_CHECKING:
+    from ...change.execute import Restored
     from ...model.turn_records import Turn
-    from ...ops.execute import Restored
-    from ...ops.inclusion import LostRule
     from ...remote.unsent import Unsent
+    from ...upkeep.inclusion import LostRule
 
 
 _SESSION = 8  # characters of a session id in output
@@ -109,7 +109,7 @@ def lost_rules(context: Context, plan: "Plan | Restored") -> "tuple[LostRule, ..
     touched = [action for action in plan.actions if can_protect_ignored_paths(action.path)]
     if not touched:
         return ()
-    from ...ops import inclusion
+    from ...upkeep import inclusion
 
     return inclusion.find_lost_protections(context, touched, plan.read)
 

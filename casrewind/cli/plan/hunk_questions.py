@@ -10,11 +10,11 @@ from itertools import chain, takewhile
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple, TextIO
+from ...change.chosen_edits import ChosenEdit
 from ...messages import printable
 from ...model.diff import Change, counted_changes
 from ...model.manifest import DIR, FILE, PERMISSIONS, is_directory
 from ...model.paths import parents
-from ...ops.chosen_edits import ChosenEdit
 from ..show import patch
 from ..show.comparison import patch_lines
 from ..show.patch import Hunk, Texts

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable
 
 from ..._typing import TYPE_CHECKING
+from ...change.chosen_edits import ChosenEdit
 from ...model import digest as digests
 from ...model.diff import Change
 from ...model.line_diff import Block
 from ...model.manifest import FILE, LARGE, Entry
-from ...ops.chosen_edits import ChosenEdit
 from ..show import patch
 from ..show.patch import Texts
 

@@ -7,11 +7,11 @@ that were made outside of a turn, and in a client nothing but the smallest step 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
+from ...change.preflight import refuse_open_databases
+from ...change.restore import EditKeeper, EditsKept, NewKeeper
 from ...model.checkpoint import Checkpoint
 from ...model.lost_work import NO_EDITS, OutsideEdits
 from ...model.plan import Action, Plan, sort_and_pack
-from ...ops.preflight import refuse_open_databases
-from ...ops.restore import EditKeeper, EditsKept, NewKeeper
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import print_json, print_line, print_lines
@@ -88,7 +88,7 @@ class PlanQuestion:
         return self._make_keeper
 
     def _make_keeper(self, context: "Context", target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> EditKeeper:  # noqa: FBT001 - NewKeeper
-        from ...ops.machine_merge import edit_keeper
+        from ...change.machine_merge import edit_keeper
 
         self._keeper = edit_keeper(context, target, scope, skip_damaged)
         return self._keeper

@@ -13,9 +13,9 @@ from .rows import sides_of
 from .text import BOLD, Line, styled
 
 if TYPE_CHECKING:
+    from ...change.bisect import FirstBad
     from ...history.compare import Comparison
     from ...history.turn_view import TurnView
-    from ...ops.bisect import FirstBad
     from .shapes import Shape
 
 

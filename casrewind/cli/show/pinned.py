@@ -7,7 +7,7 @@ from ...messages import printable
 from .text import Line
 
 if TYPE_CHECKING:
-    from ...ops.pins import Marking
+    from ...upkeep.pins import Marking
 
 
 def marking_lines(report: "Marking") -> Iterator[Line]:

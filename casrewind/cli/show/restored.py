@@ -14,11 +14,11 @@ from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
+    from ...change.execute import Restored
     from ...history.inner_projects import InnerTurns
     from ...model.open_file import OpenFile
     from ...model.turn_records import Turn
-    from ...ops.execute import Restored
-    from ...ops.inclusion import LostRule
+    from ...upkeep.inclusion import LostRule
     from .changes import Row
     from .shapes import Shape
 

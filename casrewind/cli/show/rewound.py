@@ -11,7 +11,7 @@ from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, re
 from .text import SHOWN, Line
 
 if TYPE_CHECKING:
-    from ...ops.rewind import Chat, Forks, Rewound
+    from ...change.rewind import Chat, Forks, Rewound
     from .shapes import Shape
 
 _DONE = {FORK: "forked", IN_PLACE: "rewritten"}

@@ -8,7 +8,7 @@ from casrewind import errors
 from casrewind.model import history
 from casrewind.model import plan as plans
 from casrewind.model.plan import Action
-from casrewind.ops import finish_restore
+from casrewind.change import finish_restore
 from casrewind.store import packs
 from support.picture import differences, picture
 from support.trees import plant

@@ -8,7 +8,7 @@ import pytest
 
 from casrewind.agents import session_files
 from casrewind.model import cursor as cursors
-from casrewind.ops.save import Moment, save
+from casrewind.upkeep.save import Moment, save
 from support.command_in_process import InProcess
 from support.picture import differences, picture
 from support.trees import plant

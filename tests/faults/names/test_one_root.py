@@ -15,7 +15,7 @@ import pytest
 from casrewind import agents, errors, locations
 from casrewind.agents import session_files
 from casrewind.agents.client import dashed_project_name
-from casrewind.ops.all_stores import list_stores
+from casrewind.upkeep.all_stores import list_stores
 from casrewind.workspace import Workspace
 from casrewind.worktree import root as roots
 from support.folding_filesystem import mounted

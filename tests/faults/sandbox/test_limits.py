@@ -15,7 +15,7 @@ import pytest
 
 from casrewind import errors
 from casrewind.messages import reason_of
-from casrewind.ops import safety_capture
+from casrewind.change import safety_capture
 from support import sample_start, unprivileged
 from support.command import Command
 from support.command_in_process import InProcess

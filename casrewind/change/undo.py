@@ -1,7 +1,7 @@
 """Undo and redo: reverse the newest restore, path by path.
 
 The danger prevented here: work done after a restore is lost when that is reversed. Paths edited since are kept.
-`prepare` also serves a revert (ops/revert.py) and a take (ops/take.py), which decide in another way what a path becomes.
+`prepare` also serves a revert (change/revert.py) and a take (change/take.py), which decide in another way what a path becomes.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -24,9 +24,9 @@ from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
 from . import preflight, safety_capture
-from .change import ChangeRecord, WorktreeChange
 from .execute import Restored
 from .safety_capture import CapturedState, Stranger, obstacles_error
+from .worktree_change import ChangeRecord, WorktreeChange
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]
 """Returns what a path becomes, given the wanted action and the present entry, or why it is kept."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from .._typing import NamedTuple
 from ..context import Context
+from ..errors import Declined
 from ..messages import printable
 from ..model import history, paths
 from ..model import plan as plans
@@ -28,10 +29,6 @@ from .safety_capture import CapturedState
 
 Look = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 """Looks at the worktree. Returns (what would be done and kept, the present state), with new blobs in the given writer."""
-
-
-class Declined(Exception):
-    """The user declined. Nothing was changed."""
 
 
 class PlanMoved(Exception):

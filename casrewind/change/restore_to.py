@@ -22,8 +22,9 @@ from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, PURGED
 from ..model.plan import Action, Kept, Plan
 from ..store.reading import TreeCache, TreesAhead
+from ..upkeep import directory_origins
 from ..worktree.new_tree import GIT
-from . import carried_files, directory_origins, preflight
+from . import carried_files, preflight
 from .execute import Restored, WrittenDirectory
 from .new_directories import Destination, Row, Writing, rows_made
 from .worktree_copies import WorktreeCopies

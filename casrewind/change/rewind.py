@@ -16,6 +16,7 @@ from ..agents.carried_lines import carried
 from ..agents.prompt_matching import prompt_of_checkpoint
 from ..agents.transcript import Prompt
 from ..context import Context
+from ..errors import Declined
 from ..history import conversation as conversations
 from ..history import turns_elsewhere
 from ..history.conversation import Conversation, RewindTarget
@@ -26,9 +27,9 @@ from ..model import cursor as cursors
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
-from .change import Declined, WorktreeChange, ask_and_carry_out
 from .execute import Restored
 from .restore import NewKeeper, prepare_restore
+from .worktree_change import WorktreeChange, ask_and_carry_out
 
 Confirming = Callable[[Plan, tuple[bytes, ...]], bool | Plan]
 """As change.Confirm; the second argument lists paths that another session may have changed."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from .. import errors
 from .._typing import TYPE_CHECKING, Protocol
 from ..context import Context
+from ..errors import Declined
 from ..history.restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 from ..messages import printable
 from ..model import diff as diffs
@@ -23,9 +24,9 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import PROTECTED, ProtectedPlaces
 from . import preflight, safety_capture
-from .change import ChangeRecord, Declined, WorktreeChange
 from .execute import Restored
 from .safety_capture import CapturedState
+from .worktree_change import ChangeRecord, WorktreeChange
 
 if TYPE_CHECKING:  # few restores have edits
     from ..model.turn_records import Turn

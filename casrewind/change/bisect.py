@@ -21,8 +21,9 @@ from ..model.manifest import DIR, PURGED, Entry, link_entry
 from ..model.plan import Kept
 from ..store import scratch
 from ..store.reading import TreeCache
+from ..upkeep import bisect_pins, save
 from ..worktree.scratch_tree import ScratchTree
-from . import bisect_pins, preflight, restore_to, save
+from . import preflight, restore_to
 from .execute import Contents
 
 SKIP, FIRST_STOP = 125, 126

@@ -25,8 +25,8 @@ from ..model.plan import Action, Actions, Kept, Merged, content_differs
 from ..store import packs
 from ..store.store import Store
 from ..store.writer import StoreWriter
+from ..upkeep import save
 from ..worktree.apply import Applier, Outcome
-from . import save
 from .safety_capture import CapturedState
 
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size

@@ -1,7 +1,7 @@
 """A restore that keeps edits: takes back what all turns since a checkpoint changed, and nothing else.
 
 The danger prevented here: a person's lines go away with the work of an agent. So each turn's change is taken back on its
-own, the newest first, as a revert does (ops/revert.py), at every path that one of these turns changed. One merge with the
+own, the newest first, as a revert does (change/revert.py), at every path that one of these turns changed. One merge with the
 newest turn's end as base would take back the edits between two turns, too. Only the paths in which the checkpoint and now
 differ would leave out a file that a person made and a turn removed: it is in neither. A path that no turn changed is not
 touched.

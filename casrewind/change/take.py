@@ -33,17 +33,18 @@ from ..model.manifest import FILE, PURGED, Entry
 from ..model.plan import Action, Actions, Kept, Plan
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
+from ..upkeep import save
+from ..upkeep.directory_origins import has_strange_id, origin_of
 from ..worktree import root as roots
 from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
-from . import preflight, save
-from .change import ChangeRecord, WorktreeChange
-from .directory_origins import has_strange_id, origin_of
+from . import preflight
 from .execute import Restored
 from .revert import DAMAGED, PathMerger, RevertStep, WhatTurnsDid, keep_moved_files
 from .safety_capture import CapturedState
 from .undo import prepare_actions
+from .worktree_change import ChangeRecord, WorktreeChange
 
 NOT_CAPTURED = "not_captured"
 """The word for why a path is left alone that a side does not capture."""

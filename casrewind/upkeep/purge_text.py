@@ -16,6 +16,7 @@ from functools import lru_cache
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..context import Context
+from ..errors import Declined
 from ..history.restorable import name_checkpoint_in_errors
 from ..messages import printable, store_errors
 from ..model import cursor as cursors
@@ -26,7 +27,6 @@ from ..store import chunker, missed_events, packs
 from ..store.chunker import ChunkRef
 from ..store.failure_log import LINE, FailureLog
 from ..store.reachability import references
-from .change import Declined
 from .damage import DamageSearch
 from .purge import Fields, LedgerRewrite, carry_out, checkpoints_of, finish_interrupted, refuse_open_restores, rule_path
 from .save import PROMPT

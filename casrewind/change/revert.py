@@ -30,13 +30,13 @@ from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
-from .change import ChangeRecord, WorktreeChange
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions, entry_of_stored_bytes
 from .execute import Restored
 from .moved_files import find_moved_files
 from .path_contents import PathContents
 from .safety_capture import CapturedState
 from .undo import prepare_actions
+from .worktree_change import ChangeRecord, WorktreeChange
 
 ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 """What becomes of a file with conflicts: it is left alone, it gets the lines of before the turn, or markers."""
@@ -196,7 +196,7 @@ def left_alone(done: WhatTurnsDid, now: CapturedState) -> Iterator[Kept]:
 def keep_moved_files(
     plan: Plan, done: WhatTurnsDid, now: CapturedState, contents: PathContents, *, only_removed: bool = False
 ) -> Plan:
-    """The plan without the files to which a turn moved what a path had that is left alone (ops/moved_files.py). `only_removed`: what
+    """The plan without the files to which a turn moved what a path had that is left alone (change/moved_files.py). `only_removed`: what
     is written over may go."""
     finder = manifest.Finder(now.load, now.tree)
     left = {path: finder.find(path) for path in (*done.left, *(item.path for item in plan.kept if item.path in done.steps))}

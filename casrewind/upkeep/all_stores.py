@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from .. import errors
 from .._typing import NamedTuple
+from ..errors import Declined
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..store import registry
 from ..worktree import root as roots
-from .change import Declined
 
 
 class Timeline(NamedTuple):

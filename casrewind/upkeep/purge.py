@@ -18,6 +18,7 @@ from functools import lru_cache
 from .. import errors
 from .._typing import Any, NamedTuple
 from ..context import Context
+from ..errors import Declined
 from ..gitignore.rules import name_for_output
 from ..history.present_scan import scan_now
 from ..history.restorable import name_checkpoint_in_errors
@@ -41,7 +42,6 @@ from ..store.maintenance import Maintenance
 from ..store.reachability import Marker, references
 from ..store.shown_plans import remove_shown_plans
 from . import gc
-from .change import Declined
 from .damage import DamageSearch
 
 _CACHED = 4096

@@ -1,0 +1,1 @@
+"""What changes the store: checkpoints are made, marked, forgotten, purged and verified."""
