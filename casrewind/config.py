@@ -194,7 +194,7 @@ def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list
 
 def read_user_config(text: str, origin: str, environ: Mapping[str, str], *, by_itself: bool = False) -> Config:
     """The user's configuration. `by_itself`: for a hook, or a gc that no person started: it keeps what the file keeps, and what the
-    variables keep. Raises as `explain`."""
+    variables keep. Raises as `explain_settings`."""
     settings = explain_settings(text, origin, environ)
     found = Config(**{_FIELDS.get(setting.name, setting.name.partition(".")[2]): setting.value for setting in settings})
     if not by_itself or all(setting.source != _variable_of(setting.name) for setting in settings if setting.name.startswith("retention.")):

@@ -1,6 +1,9 @@
 """Documentation that cannot rot: what it names exists."""
 
+import ast
+import io
 import re
+import tokenize
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent.parent
@@ -111,3 +114,26 @@ def test_the_scripts_that_the_readme_names_exist_and_can_run():
     assert scripts == ["docs/try.sh", "tests/run.sh"]
     for script in scripts:
         assert (HERE / script).stat().st_mode & 0o100
+
+
+NO_NAMES = {"udno", "Readme", "readme", "warnings"}
+"""Words in backticks, or behind `as`, that name nothing of the package."""
+
+
+def test_what_a_docstring_or_a_comment_names_is_in_the_package():
+    """A renamed function left its old name in the docstrings of others."""
+    known, texts = set(), []
+    for path in sorted((HERE / "casrewind").rglob("*.py")):
+        source = path.read_text()
+        told = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
+        texts += [(path.name, node.value) for node in told if isinstance(node.value, str)]
+        starts = {(node.lineno, node.col_offset) for node in told}
+        for token in tokenize.generate_tokens(io.StringIO(source).readline):
+            if token.type == tokenize.COMMENT:
+                texts.append((path.name, token.string))
+            elif token.type == tokenize.NAME or (token.type == tokenize.STRING and token.start not in starts):
+                known.update(re.findall(r"[A-Za-z_]\w*", token.string))
+    named = re.compile(r"`([A-Za-z_][\w.]*)`|\b(?:see|as|in|by|of) ([a-z]+_[a-z_]+|[a-z_]+\.[a-z_]+)\b")
+    found = [(name, one or other) for name, text in texts for one, other in named.findall(text)]
+    assert len(found) > 500
+    assert [(name, word) for name, word in found if not (set(word.split(".")) - {""}) <= known | NO_NAMES] == []

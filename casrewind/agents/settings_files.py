@@ -95,7 +95,7 @@ def replace_if_unchanged(present: SettingsFile, data: bytes, mode: int, like: os
 
 
 def remove_if_unchanged(present: SettingsFile) -> None:
-    """Remove the file that was read. Raises FileChanged, AgentError as `write` does."""
+    """Remove the file that was read. Raises FileChanged, AgentError as `replace_if_unchanged` does."""
     with _write_errors(present.path):
         directory = os.path.dirname(present.target)
         if read_settings(present.path).data != present.data or os.path.realpath(directory) != directory:

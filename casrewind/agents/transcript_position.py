@@ -72,5 +72,3 @@ def _id_of_last_line(client: Client, tail: bytes) -> str:
         return ""
     names = (transcript.text_or_empty((line.value or {}).get(client.sessions.line_id)) for line in transcript.parse_lines_backwards(tail))
     return next((name for name in names if name), "")
-
-

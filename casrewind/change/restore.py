@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # few restores have edits
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
 
+
 class EditsKept(Declined):
     """The user declined this plan, and asks for one that keeps edits made outside of turns."""
 

@@ -135,7 +135,7 @@ def _with_chosen_hunks(steps: Sequence[RevertStep], edit: ChosenEdit | None) -> 
 def what_turns_did(
     view: TurnView, turns: Sequence[Turn], scope: Sequence[bytes] = (), *, shared: bool = False, skip_damaged: bool = False
 ) -> WhatTurnsDid:
-    """What these turns, the newest first, changed at the paths in `scope`. Raises as `revert`."""
+    """What these turns, the newest first, changed at the paths in `scope`. Raises as `prepare_revert`."""
     steps: dict[bytes, list[RevertStep]] = {}
     kept: dict[bytes, Kept] = {}
     taken, filled = frozenset(turn.n for turn in turns), list[Turn]()

@@ -190,7 +190,7 @@ def capture_for(context: Context, writer: StoreWriter | DryRunWriter, target: by
     """The current state for a restore to the manifest `target`, limited to `scope`.
 
     It is the scan, plus every path that only the target has. Every path that would change is read again, unless the
-    scan read it. A parent of a path in `scope` counts only if the target has that path (see add_paths).
+    scan read it. A parent of a path in `scope` counts only if the target has that path (see add_present_paths).
     """
     scan = present_scan.scan_now(context, writer)
     read = scan.read

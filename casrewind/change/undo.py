@@ -1,7 +1,7 @@
 """Undo and redo: reverse the newest restore, path by path.
 
 The danger prevented here: work done after a restore is lost when that is reversed. Paths edited since are kept.
-`prepare` also serves a revert (change/revert.py) and a take (change/take.py), which decide in another way what a path becomes.
+`prepare_actions` also serves a revert (change/revert.py) and a take (change/take.py), which decide in another way what a path becomes.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping

@@ -1,8 +1,8 @@
 """A change of the worktree: what it would do, as a value, and the way to do it. Restore, revert, take, undo and redo make one.
 
-The danger prevented here: a person reads a plan, says yes, and something else is done. Or that person thinks for an hour, and
-until then no hook saves, gc waits, and a log that grows makes every answer one to a plan that is no more. So a plan is made without
-a lock. A yes covers what was shown, path by path: under the lock, `carry_out` looks again and does what still holds. A path that
+The danger prevented here: a person reads a plan, says yes, and something else is done. Or that person thinks for an hour: until then
+gc and other restores wait, and a log file that grows makes the plan outdated before the answer comes. So a plan is made without a
+lock. A yes covers what was shown, path by path: under the lock, `carry_out` looks again and does what still holds. A path that
 changed or appeared since is left alone and named.
 """
 
@@ -32,7 +32,7 @@ Look = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 
 
 class PlanMoved(Exception):
-    """The question is another one since its plan was shown, and nothing was changed. The message says why."""
+    """Something happened since the plan was shown, so that a yes is no answer any more. Nothing was changed. The message says what."""
 
 
 Confirm = Callable[[Plan], bool | Plan]
@@ -80,6 +80,7 @@ class WorktreeChange:
 
     def _carry_out_locked(self, confirm: Confirm | None) -> Restored:
         context = self._context
+        preflight.refuse_open_journal(context)  # under the lock, one that was interrupted looks like one that runs
         with context.store.hold_restore_lock(context.root.key), context.store.writing() as writer:
             preflight.refuse_open_journal(context)
             if self._record.target is not None:

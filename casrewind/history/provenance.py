@@ -1,10 +1,10 @@
 """Finds out who made the content of a file, and whose work a plan takes back: that of turns or a person. For some of it nobody
 can tell.
 
-The danger prevented here: a person's lines go away under the name of an agent, unsaid; or a turn is named for lines that it
-never wrote. So nothing is guessed from times or names. The content of a file is traced back from the worktree, edit by edit,
-through the rows of the turn view. A merge has the content of before and what it brought; what a restore brought back is of
-whom made it then. What no row explains has no maker, and that is not the agent. In a plan, a person's edit counts
+The danger prevented here: a person's lines are removed as if an agent had written them, without a word; or a turn is named for
+lines that it never wrote. So nothing is guessed from times or names. The content of a file is traced back from the worktree, edit by
+edit, through the rows of the turn view. A merge has the content of before and what it brought; what a restore brought back belongs to
+whoever made it originally. What no row explains has no maker, and that is not the agent. In a plan, a person's edit counts
 only if it is proved, that of another agent's session if it may be one.
 """
 

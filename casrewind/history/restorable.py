@@ -322,6 +322,6 @@ def name_checkpoint_in_errors(store: Store) -> Iterator[None]:
 
 
 def walk_with_checkpoint_id(store: Store, tree: bytes) -> Iterator[tuple[bytes, Entry]]:
-    """Like manifest.walk, with `naming`."""
+    """Like manifest.walk, with `name_checkpoint_in_errors`."""
     with name_checkpoint_in_errors(store):
         yield from manifest.walk(store.load_tree, tree)

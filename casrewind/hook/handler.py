@@ -238,7 +238,7 @@ class HookJob:
         return found
 
     def record_told(self) -> None:
-        """Record that the client has what `model_answer` returned, if it returned something."""
+        """Record that the client has what `text_for_model` returned, if it returned something."""
         if self._sessions is not None:
             self._sessions.record_told(self.event.agent, self.event.session)
 

@@ -1,4 +1,4 @@
-"""How far back the newest checkpoints of a worktree explain themselves: the turns drawn from them alone are the right ones.
+"""How many of the newest checkpoints of a worktree give the right turns without the older ones.
 
 The danger prevented here: a part of a timeline that is read as if it were all of it. A turn that began in front of the
 part could run in it, end in it, or own one of its records. Where a record leaves a doubt, the part begins behind it.

@@ -198,7 +198,7 @@ def load_at(load: Load, digest: bytes, place: NodePlace) -> Rows | NodeList:
 
 
 def differing_rows(load: Load, one: NodeList, other: NodeList) -> tuple[Rows, Rows]:
-    """The entries of two large directories, without their common nodes, which are not loaded. Raises as `below`."""
+    """The entries of two large directories, without their common nodes, which are not loaded. Raises as `entries_below`."""
     mine, theirs = _Level(one.level, dict(node_places(one))), _Level(other.level, dict(node_places(other)))
     while True:
         if mine.level == theirs.level:

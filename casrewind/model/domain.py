@@ -48,7 +48,7 @@ def reason_with_detail(reason: str, detail: str) -> str:
 
 
 def reason_without_detail(reason: str) -> str:
-    """A reason without the detail of `explained`."""
+    """A reason without the detail of `reason_with_detail`."""
     return reason.partition(": ")[0]
 
 

@@ -5,7 +5,7 @@ from .._typing import NamedTuple
 
 class OutsideEdits(NamedTuple):
     """Paths of a plan with edits of a person, sorted. `proved`: edited outside of all turns. `possible`: others that a turn
-    without a seen end changed; what was edited behind it counts as its work. `can_stay`: a restore can keep them.
+    without a seen end changed; an edit after that turn counts as the turn's. `can_stay`: a restore can keep them.
     `is_of_machine`: the target is another machine's. `is_of_undo`: they were edited since the restore, by whomever."""
 
     proved: tuple[bytes, ...]

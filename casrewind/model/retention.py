@@ -71,7 +71,7 @@ def decide(
     needed: Mapping[str, str],
     together: Sequence[frozenset[str]] = (),
 ) -> Decision:
-    """Decide which of `points` (newest first, all worktrees) to forget. `fit` then applies the size limit.
+    """Decide which of `points` (newest first, all worktrees) to forget. `fit_into_budget` then applies the size limit.
 
     `named` are the ids of pinned or labelled checkpoints; `needed` maps ids to the reason why each is needed. Both are
     kept, and so is the newest of each worktree. Its newest safety checkpoint is kept if no save followed it. The ids in

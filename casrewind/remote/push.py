@@ -185,8 +185,8 @@ class _Push:
         return notes
 
     def _must_look(self) -> bool:
-        """True if this push looks what became of an earlier one before it puts: one request tells that. After two that were cut one has
-        arrived, maybe. And what rests on another chain does so from its first piece on."""
+        """True if this push looks what became of an earlier one before it puts: one request tells that. After two pushes that
+        were cut, one of them may have arrived. And what rests on another chain does so from its first piece on."""
         state = self._files.state
         return bool(state.pending) and (state.base is not None or state.looked < len(state.pending_macs) != 1)
 
@@ -419,8 +419,8 @@ class _Push:
     def _put_piece(self, data: bytes, mac: bytes) -> int:
         """Put a piece that was made for the next number. Returns the number that it has: a higher one if a stranger has the next.
 
-        It looks only if something is there: where a push has little time, as in a container that ends with its agent, a look before would
-        take all of it, and each push would only find out what became of the one before. But a large piece is not sent twice for that.
+        It puts first, and reads only if the name is taken. Where time is short, as in a container that ends with its agent, a look first
+        would leave none for the put, and each push would only find out what became of the one before. A large piece is not sent twice.
         Raises _SentBefore, _Copied, RemoteError."""
         objects, keys, files = self._remote.objects, self._remote.keys, self._files
         chain, number = files.state.chain, files.state.next

@@ -1,6 +1,6 @@
 """The contents of the index: tables derived only from the ledger and the packs.
 
-The danger prevented here: an old index and a rebuilt index that give different answers. Both are built by `apply`,
+The danger prevented here: an old index and a rebuilt index that give different answers. Both are built by `apply_ledger_record`,
 record by record, and by nothing else: `list --json` after losing the index is byte-identical. The tables:
 
 ========  =======================================================  ============================================

@@ -202,7 +202,7 @@ class Index:
                 except lmdb.MapFullError:
                     self._enlarge_map_or_close(shared, shared.environment.info()["map_size"] * 2)
                 except BaseException:
-                    if not is_written:  # else macOS would not believe it again, and with it a ledger that was cut would be forgotten
+                    if not is_written:  # else macOS distrusts this index from now on, and nothing shows that a ledger was cut
                         self._record_fingerprint(index_check.fingerprint(self._file))
                     raise
                 finally:  # the write changed ctime: if the index proves unusable, this version is meant

@@ -144,7 +144,7 @@ class Layout:
 
     def restore_format_and_directories(self) -> list[str]:
         """Restore FORMAT and directories that are missing or garbled, if all else is of this version. Returns
-        descriptions of the repairs. Raises as check for a directory that is not our store."""
+        descriptions of the repairs. Raises as `raise_unless_owned` for a directory that is not our store."""
         self.raise_unless_owned()
         done = []
         try:

@@ -250,7 +250,7 @@ Ask = Callable[[int, int], None]
 
 
 class PackWriter:
-    """Writes the new packs of one save under temporary names. `finish` renames them, `abort` removes them."""
+    """Writes the new packs of one save under temporary names. `sync_and_name_packs` renames them, `remove_unfinished` removes them."""
 
     def __init__(self, packs: str, temporary: str, ask: Ask | None = None) -> None:
         """`temporary` is a directory on the file system of `packs`, for drafts. `ask` is called before each append."""

@@ -168,7 +168,7 @@ def hold_for_removal(path: str, deadline: float) -> Iterator[None]:
 
 def rename_out_of_registry(path: str) -> None:
     """Remove the store at `path` from the registry, atomically and durably, by a rename. The caller uses
-    `hold_for_removal`, and calls `clear` afterwards to free the space. Raises StoreError."""
+    `hold_for_removal`, and calls `free_removed_stores` afterwards to free the space. Raises StoreError."""
     layout = Layout(path)
     try:
         if os.path.islink(path):

@@ -20,7 +20,7 @@ _held: dict[str, int] = {}
 
 
 def make_scratch(kind: str) -> str:
-    """A new directory of one of the KINDS, mode 0700, until `remove` or the end of this process. Raises OSError."""
+    """A new directory of one of the KINDS, mode 0700, until `remove_scratch` or the end of this process. Raises OSError."""
     remove_dead_scratch()
     while True:
         path = os.path.join(_directory_of_scratches(), f"{_PREFIX}{kind}-{os.urandom(_TOKEN).hex()}")
@@ -38,7 +38,7 @@ def make_scratch(kind: str) -> str:
 
 
 def remove_scratch(path: str) -> None:
-    """Remove a directory from `make` with its contents. Errors are ignored."""
+    """Remove a directory of `make_scratch` with its contents. Errors are ignored."""
     _delete_directory(path)
     fd = _held.pop(path, -1)
     if fd >= 0:

@@ -50,9 +50,9 @@ if TYPE_CHECKING:  # a save does not need it
 Redraft = Callable[[str], Checkpoint]
 """Gives a draft anew, with what changed since the checkpoint of this id, or since nothing ("")."""
 
+
 class LedgerPosition(NamedTuple):
-    """A position in a ledger: the id of the ledger's file, the offset there, and the number of the last record before it.
-    The number alone stays valid when the ledger is rewritten."""
+    """A position in a ledger: the id of its file, the offset, and the number of the last record before it, which a rewrite keeps."""
 
     ledger_id: bytes = b""
     end: int = 0

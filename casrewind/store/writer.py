@@ -86,7 +86,8 @@ class StoreWriter:
         return True
 
     def put(self, kind: int, data: bytes, *, is_new: bool = False) -> bytes:
-        """Store a blob unless it is already stored. Returns its digest. `is_new`: `lacking` yielded it, so the index is not asked."""
+        """Store a blob unless it is already stored. Returns its digest. `is_new`: `neither_stored_nor_pending` yielded it, so the
+        index is not asked."""
         digest = digests.of(data)
         if len(data) > packs.MOST[kind]:  # it could not be read again
             raise errors.StoreError(

@@ -62,7 +62,7 @@ class Applier:
         self, tree: Worktree, actions: Sequence[Action], content: Content, tag: str, report: Report | None = None, *,
         may_make_in_worktrees: bool = False,
     ) -> None:  # fmt: skip
-        """Changes nothing before `run`. `may_make_in_worktrees`: the plan was made just now, and what it makes in a linked
+        """Changes nothing before `carry_out_plan`. `may_make_in_worktrees`: the plan was made just now, and what it makes in a linked
         worktree was named."""
         self._actions, self._content, self._report = plans.sort_and_pack(actions), content, report
         self._may_make_in_worktrees = may_make_in_worktrees

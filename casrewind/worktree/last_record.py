@@ -3,7 +3,7 @@
 Two dangers are prevented here. A file that only a cloud has is downloaded by a save: a prompt waits for that, and the disk
 fills up. Or it is left out, although nobody changed it: then no checkpoint from now on has it.
 
-An eviction changes the ctime, and a boot ends the life of all stamps. So size and mtime alone say that a file has not
+To move a file to the cloud changes its ctime, and a boot makes all stamps invalid. So size and mtime alone say that a file has not
 changed. A directory has no such mark for what is in it: it is never known from before.
 """
 

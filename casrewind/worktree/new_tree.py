@@ -30,7 +30,7 @@ GIT = b".git"
 
 
 class NewTree:
-    """A new or empty directory that receives files. At the end, `finish` or `remove`, then `close`."""
+    """A new or empty directory that receives files. At the end, `sync` or `remove_all_written`, then `close`."""
 
     def __init__(self, directory: str) -> None:
         """Opens the directory. Raises OSError."""

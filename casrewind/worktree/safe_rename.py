@@ -2,7 +2,7 @@
 
 The danger prevented here: plain rename silently deletes an existing target, even one created a moment ago. Linux has
 renameat2, macOS renameatx_np. On file systems without them, a hard link adds the new name (it fails if the name
-exists), and `exchange` returns False.
+exists), and `exchange_names` returns False.
 """
 
 import ctypes

@@ -83,7 +83,7 @@ class ScanState:
 
 
 class DirectoryScan:
-    """The scan of a directory: `enter` reads its files, `leave` makes its tree after its children."""
+    """The scan of a directory: `scan_own_files` reads its files, `finish_directory` makes its tree after its children."""
 
     def __init__(self, shared: ScanState, path: bytes, name: bytes, depth: int, fd: int) -> None:
         """`fd` is the open directory; `close` closes it."""

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from support.changes import edit_before_execution
 from support import unprivileged
 from support.agent_turns import AgentTurns
 from support.other_users import ROOT, User, access_of, acl_of, as_user, require, rights, setfacl
@@ -345,7 +346,7 @@ def swap(project, data, new_mode=None):
 
 @pytest.mark.parametrize("when", ["before", "between plan and change"])
 @pytest.mark.parametrize(("kind", "restorer"), by_turns(SHARED, 2))
-def test_a_second_user_who_swaps_a_file_is_handed_nothing(place, kind, restorer, when):
+def test_a_second_user_who_swaps_a_file_is_handed_nothing(place, kind, restorer, when, monkeypatch):
     for op in DISPLACED:
         if when != "before" and (op.startswith("continue") or op.startswith("abort")):
             continue  # nothing is asked there; the swap before is one between the plan and its change
@@ -361,7 +362,8 @@ def test_a_second_user_who_swaps_a_file_is_handed_nothing(place, kind, restorer,
             _, (kept, incomplete) = do(project, op, between=lambda project=project, there=there, mode=mode: swap(project, there, mode))
         else:
             with waiting(lambda project=project, there=there: swap(project, there)) as go:
-                _, (kept, incomplete) = do(project, op, confirm=lambda _, go=go: go())
+                _, (kept, incomplete) = do(project, op, between=lambda go=go: edit_before_execution(monkeypatch, go))
+                monkeypatch.undo()
         access, contents, private = project.access(), project.contents(), []
         for name in access:
             if access[name].uid == SECOND.uid:

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
+
 def _turn_or_machine(text: str) -> int | str:
     """The number of a turn, with or without `@`; the text itself if it names a machine, too. Raises ValueError."""
     machine, _, there = text.partition(":@")

@@ -489,4 +489,3 @@ def _print_checkpoints(
         )  # fmt: skip
         rows.append([cell for cell, is_there in zip(row, chosen, strict=True) if is_there])
     print_table([name for name, is_there in zip(names, chosen, strict=True) if is_there], rows, right=("files", "size"), last="what")
-

@@ -215,5 +215,3 @@ def _entry_json(where: bytes, found: Entry) -> "Shape":
         "digest": found.digest.hex() if found.kind == FILE else None,
         **({"target": None} if not found.target else shapes.path(found.target, "target")),
     }
-
-

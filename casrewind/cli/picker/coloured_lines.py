@@ -145,6 +145,7 @@ def footer(keys: Sequence[str], width: int) -> Text:
         text.append(gap).append(name, style="bold").append(" " + what)
     return text
 
+
 def change_details(change: Change) -> str:
     """Further details of a changed path."""
     if change.old is None or change.new is None:

@@ -387,7 +387,7 @@ class TimelineModel:
         _decline_unless_yes(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
         return _rewind_result(self._rewind_to(point, in_place=True), target)
 
-    def _rewind_to(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of to_checkpoint
+    def _rewind_to(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of rewind_to_checkpoint
         return rewind.rewind_to_checkpoint(self._context, point, **options)
 
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:

@@ -61,7 +61,7 @@ class PlanQuestion:
     ) -> None:
         """`is_shown`: the plan is printed without a question. `target` names the result. `moved`: says that numbers moved, or
         "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
-        typed.code_of; by default the anchor is `since`. `notes`: what else stands above the plan. `explanation`: the
+        typed_line.code_of_plan; by default the anchor is `since`. `notes`: what else stands above the plan. `explanation`: the
         first line below its title. `later`: finds the edits that an undo of everything takes back. `kept`: what a yes preserves."""
         self._context, self._options, self._done, self._title = context, options, done, title
         self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what

@@ -18,6 +18,7 @@ from casrewind.agents.client import dashed_project_name
 from casrewind.upkeep.all_stores import list_stores
 from casrewind.workspace import Workspace
 from casrewind.worktree import root as roots
+from support.changes import edit_before_execution
 from support.folding_filesystem import mounted
 from support.git_repository import add_worktree, make_repository
 from support.trees import plant
@@ -99,18 +100,14 @@ def test_a_start_below_the_root_is_in_it(two, at, home):
     assert (two[0] / "Src/Deep/a").read_bytes() == b"1" and (two[0] / "b").exists()
 
 
-def test_a_restore_that_waits_stops_one_in_the_other_spelling_by_name(two, at, settings):
+def test_a_restore_stops_one_in_the_other_spelling_by_name(two, at, settings, monkeypatch):
     plant(two[0], {"a": b"1"})
+    refused = []
     with Workspace(str(two[0]), settings, create=True) as workspace:
         point = workspace.save().checkpoint
         plant(two[0], {"a": b"2"})
-        refused = []
-
-        def wait(plan):
-            refused.append(at(two[1])("restore", "last", "--yes", code=11).err)
-            return True
-
-        workspace.restore(point, confirm=wait)
+        edit_before_execution(monkeypatch, lambda: refused.append(at(two[1])("restore", "last", "--yes", code=11).err))
+        workspace.restore(point)
     assert f"process {os.getpid()} holds it" in refused[0]
     assert (two[0] / "a").read_bytes() == b"1"
 
