@@ -108,22 +108,24 @@ def purge(context: Context, scope: Sequence[bytes], *, confirm: Confirm | None =
             return _report_of_purge(context, _Collector(context, asked, _digest_only), dry_run=True)
     with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
-        with context.store.hold_shared_lock():
-            refuse_open_restores(context)
-            report = _report_of_purge(context, found := _Collector(context, asked, _digest_only), dry_run=False)
-        if not report.purged and not found.gone:
-            return report  # already purged
-        if confirm is not None and not confirm(report):
-            raise Declined
-        done: list[_Collector] = []
+    with context.store.hold_shared_lock():
+        refuse_open_restores(context)
+        report = _report_of_purge(context, found := _Collector(context, asked, _digest_only), dry_run=False)
+    if not report.purged and not found.gone:
+        return report  # already purged
+    if confirm is not None and not confirm(report):  # gc runs while a person thinks; what is purged is looked up again
+        raise Declined
+    done: list[_Collector] = []
 
-        def collect(put: Put) -> LedgerRewrite:
-            done[:] = [_Collector(context, asked, put)]
-            return done[0].ledger_changes()
+    def collect(put: Put) -> LedgerRewrite:
+        done[:] = [_Collector(context, asked, put)]
+        return done[0].ledger_changes()
 
+    with maintenance.exclude_other_maintenance():
+        finish_interrupted(context, maintenance)
         carry_out(context, maintenance, collect)
-        purged, equal = done[0].count_affected()
-        return report._replace(purged=purged, equal=equal, transcripts=len(done[0].without_transcript))
+    purged, equal = done[0].count_affected()
+    return report._replace(purged=purged, equal=equal, transcripts=len(done[0].without_transcript))
 
 
 def _digest_only(_kind: int, data: bytes) -> bytes:

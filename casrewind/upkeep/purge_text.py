@@ -89,11 +89,13 @@ def purge_text(context: Context, text: bytes, *, confirm: Confirm | None = None,
             return _report_of_text_purge(context, found, dry_run=True)
     with maintenance.exclude_other_maintenance():
         finish_interrupted(context, maintenance)
-        with context.store.hold_shared_lock():
-            refuse_open_restores(context)
-            report = _report_of_text_purge(context, found, dry_run=False)
-        if confirm is not None and not confirm(report):
-            raise Declined
+    with context.store.hold_shared_lock():
+        refuse_open_restores(context)
+        report = _report_of_text_purge(context, found, dry_run=False)
+    if confirm is not None and not confirm(report):  # gc runs while a person thinks
+        raise Declined
+    with maintenance.exclude_other_maintenance():
+        finish_interrupted(context, maintenance)
         found.blank_in_log(dry=False)  # before the ledger: finishing an interrupted purge cleans none of these
         found.replace_in_sessions(dry=False)
         found.forget_missed_events()

@@ -403,3 +403,15 @@ def test_a_large_file_that_never_was_whole_in_one_record_is_gone(workspace, root
     workspace.purge([b"big"])
     assert hits(workspace.store_path, [data[at : at + 24] for at in range(0, len(data) - 24, 4_001)]) == {}
     assert sum(os.path.getsize(os.path.join(workspace.store_path, "packs", name)) for name in os.listdir(os.path.join(workspace.store_path, "packs"))) < 50_000
+
+
+def test_while_a_person_thinks_gc_runs(filled, root, home):
+    other, asked = Command(root, home), []
+
+    def think(_report):
+        asked.append(other("gc", code=0).out)
+        return True
+
+    filled.purge_text(b"three", think)
+    filled.purge([b"key"], think)
+    assert left(filled) == {} and len(asked) == 2
