@@ -194,8 +194,8 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 39_041),
-    Figure("modules", modules, 353),
+    Figure("lines of code", lines_of_code, 39_046),
+    Figure("modules", modules, 355),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 30),
     Figure("exceptions that are answers", answers, 2),

@@ -83,6 +83,7 @@ def opened(casrewind, log, *arguments):
     return sum(bool(re.match(r"\d+ +(open|openat|openat2|creat)\(", line)) for line in log.read_text("utf-8", "replace").splitlines())
 
 
+@pytest.mark.linux_only("calls that are counted; the emulation of macOS makes some of its own")
 def test_each_file_is_opened_once_in_each_directory(casrewind, root, tmp_path):
     """To make it. A directory is opened once, too; the rest does not grow with the files."""
     counts = {}
@@ -95,7 +96,7 @@ def test_each_file_is_opened_once_in_each_directory(casrewind, root, tmp_path):
     more = 4 * 100
     assert more <= counts[110, 1] - counts[10, 1] <= more * 1.1
     assert 3 * more <= counts[110, 3] - counts[10, 3] <= 3 * more * 1.1
-    assert counts[110, 3] - counts[110, 1] <= 2 * (4 * 110 + 4 + 30), "a directory is opened once"
+    assert counts[110, 3] - counts[110, 1] <= 2 * (4 * 110 + 4 + 20), "a directory is opened once"
 
 
 def test_content_is_read_once(casrewind, root, home, tmp_path):

@@ -4,9 +4,6 @@ operation, a report out. A module is imported when its command is on the command
 `pick` is the command that has no name. `remote_gc` is an action of `remote`. `words` is what several commands share.
 """
 
-from collections.abc import Callable
-
-OK, REMARKS = 0, 3
-
-Done = Callable[[], None]
-"""Clears the progress display before something is printed."""
+from ..terminal.lines import OK as OK
+from ..terminal.lines import REMARKS as REMARKS
+from ..terminal.lines import Done as Done

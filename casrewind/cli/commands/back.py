@@ -1,10 +1,8 @@
 """casrewind back: rewind a conversation, alone or with the files."""
 
 import os
-import subprocess
-from collections.abc import Callable
 
-from ... import errors, launch
+from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...change import back_without_chat, rewind
 from ...change import restore as restores
@@ -14,7 +12,6 @@ from ...context import Context
 from ...history import conversation, lookup, turns_elsewhere
 from ...history.conversation import RewindTarget
 from ...messages import age_in_words
-from ...model.lost_work import NO_EDITS
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -30,12 +27,12 @@ from ..grammar.options import (
 )
 from ..plan.facts import branches_in_words, target_of
 from ..plan.question import PlanQuestion
-from ..show import restored, shapes
-from ..show.rewound import fork_shape, rewound_lines
+from ..plan.rewind_report import rewind_and_report
+from ..show import restored
 from ..show.text import Line
-from ..terminal.lines import note, print_json, print_line, print_lines
+from ..terminal.lines import print_line
 from ..terminal.questions import YES, Proposal, ask_about_plan, can_person_answer, must_ask_or_raise
-from . import OK, REMARKS, Done
+from . import OK, Done
 from .words import Words
 
 if TYPE_CHECKING:
@@ -78,17 +75,6 @@ COMMAND = Command(
     saves=True, tells_restore=True,
 )
 
-_TOOLS = (
-    ("WAYLAND_DISPLAY", ("wl-copy",)),
-    ("DISPLAY", ("xclip", "-selection", "clipboard")),
-    ("DISPLAY", ("xsel", "--clipboard", "--input")),
-    ("", ("pbcopy",)),
-    ("", ("clip.exe",)),
-    ("", ("termux-clipboard-set",)),
-    ("TMUX", ("tmux", "load-buffer", "-w", "-")),
-)
-"""(variable that the tool requires, "" = none; command that reads the text from its standard input)."""
-_PATIENCE = 5.0
 
 
 def run(context: Context, options: "ParsedOptions", done: Done) -> int:
@@ -246,91 +232,6 @@ def _require_person(target: RewindTarget) -> bool:
     return True
 
 
-def rewind_and_report(
-    rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
-) -> int:
-    """Call `rewinding` and report the result. The user may decline the question that it asks."""
-    from ...change.restore import EditsKept
-    from ...errors import Declined
-
-    try:
-        report = rewinding()
-    except EditsKept:
-        return rewind_and_report(rewinding, options, done, question, target)
-    except Declined:
-        question.print_that_nothing_changed()
-        return OK
-    done()
-    if report.restored is not None and report.dry_run:
-        question.find_outside_edits(report.restored.actions)
-        question.find_inner_turns(report.restored.actions)
-    return print_rewound(report, options, target, question)
-
-
-def print_rewound(
-    report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None
-) -> int:
-    """Print what a rewind did, or would do, as text or JSON. Returns the exit code."""
-    copied = None
-    if getattr(options, "copy", False) and report.prompts and not report.dry_run:
-        copied = _copy_to_clipboard("\n\n".join(report.prompts))
-        if copied is None:
-            note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
-    if options.json:
-        print_json(_rewound_json(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
-    else:
-        goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
-        is_inside = bool(os.environ.get(launch.INSIDE))
-        print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside))
-        if report.dry_run and question is not None:
-            print_lines(restored.inner_lines(question.inner))
-    return REMARKS if report.restored is not None and report.restored.incomplete else OK
-
-
 def _show_and_ask(what: str, *more: str) -> bool:
     """Show `what` and ask. Any answer but yes is no."""
     return ask_about_plan(Proposal(Line(what), [Line(f"  {words}") for words in more if words])) == YES
-
-
-def _rewound_json(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
-    chat = report.chat
-    outside, goal = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
-    inner = () if question is None else question.inner
-    found = {} if report.restored is None else restored.restored_json(report.restored, outside.proved, goal, inner=inner)
-    return {
-        **found,
-        "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
-        "fork": None if chat is None else fork_shape(chat),
-        "prompts": list(report.prompts),
-        "notes": list(report.notes),
-        "dry_run": report.dry_run,
-        **({} if target is None else _target_json(target)),
-    }
-
-
-def _target_json(target: RewindTarget) -> shapes.Shape:
-    """The prompt of `back`: `number` counts the turns of its conversation, `turn` those of the list."""
-    client = target.conversation.client
-    return {
-        "number": target.number, "turn": target.turn or None, "agent": client.name, "session": target.conversation.session,
-    }  # fmt: skip
-
-
-def _copy_to_clipboard(text: str) -> str | None:
-    """Copy text to the clipboard. Returns the name of the tool, or None if no tool succeeded."""
-    from ... import programs
-
-    for variable, (name, *arguments) in _TOOLS:
-        tool = programs.find_program(name, os.environ)
-        if (variable and not os.environ.get(variable)) or tool is None:
-            continue
-        null = subprocess.DEVNULL  # a tool may keep running to serve the text: it must not hold our pipes
-        try:
-            done = subprocess.run(
-                [tool, *arguments], input=text.encode("utf-8", "replace"), stdout=null, stderr=null, timeout=_PATIENCE, check=False
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        if done.returncode == 0:
-            return name
-    return None

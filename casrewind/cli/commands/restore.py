@@ -1,17 +1,14 @@
-"""casrewind restore, and jump: restore with the conversation. What revert, undo, redo and take do in the same way is here, too."""
+"""casrewind restore, and jump: restore with the conversation."""
 
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ... import errors, launch
+from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...change import restore as restores
 from ...change.execute import Restored
-from ...change.worktree_change import Confirm, WorktreeChange, ask_and_carry_out
-from ...errors import Declined
+from ...change.worktree_change import WorktreeChange
 from ...messages import enumerated, printable, shell_quoted
-from ...model.lost_work import NO_EDITS
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -25,11 +22,12 @@ from ..grammar.options import (
     Option,
     choice,
 )
+from ..plan.carry_out import CHANGES, ask_for_hunks, carry_out_and_print, print_restored, refuse_hunk_options
 from ..plan.facts import branches_in_words, lost_rules, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..terminal.lines import print_json, print_line, print_lines
-from ..terminal.questions import must_ask_or_raise, question_stream
+from ..terminal.questions import must_ask_or_raise
 from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
@@ -39,7 +37,6 @@ if TYPE_CHECKING:
     from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
     from ..grammar.command_line import ParsedOptions
-    from ..show.shapes import Shape
 
 COMMAND = Command(
     examples=(
@@ -71,7 +68,6 @@ COMMAND = Command(
     saves=True, tells_restore=True,
 )
 
-CHANGES = "changes files"
 
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -130,7 +126,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         question.find_outside_edits(report.actions)
         code = print_restored(report, options, question)
     else:
-        code = restore_and_print(prepare, options, done, question)
+        code = carry_out_and_print(prepare, options, done, question)
     if point.more.machine and not scope and not options.json and _has_conversation(context, point):
         machine, command = printable(point.more.machine), f"casrewind restore {shell_quoted(options.ref or point.id)} --both"
         print_line(f"the conversation of {machine} waits: {command} brings it, too")
@@ -140,7 +136,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
 def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     """casrewind restore --chat and --both, casrewind jump."""
     from ...change import rewind
-    from .back import rewind_and_report
+    from ..plan.rewind_report import rewind_and_report
 
     both = options.what == "both"
     if options.keep_edits is not None and not both:
@@ -250,80 +246,4 @@ def _print_forks(
         **restored.restored_json(report, target=target, forks=made or [None] * len(places)),
         "agent": forks.agent, "session": forks.session, "prompts": list(forks.prompts), "notes": list(forks.notes),
     })  # fmt: skip
-    return REMARKS if report.incomplete else OK
-
-
-def refuse_hunk_options(options: "ParsedOptions") -> None:
-    """Raise UsageError if -p stands beside an option that it excludes, or if there is no terminal to ask on."""
-    if not options.patch:
-        return
-    if options.command == "restore":
-        if options.keep_edits:
-            raise errors.UsageError("--keep-edits and -p exclude each other: with -p, you choose what is kept")
-        others = {f"--{options.what}": options.what != "code", "--to": options.into, f"--{options.resume}": options.resume}
-        if other := next((name for name, given in others.items() if given), ""):
-            raise errors.UsageError(f"{other} and -p exclude each other: hunks are parts of files")
-    if options.yes:
-        raise errors.UsageError("-p asks about each hunk: it takes no --yes")
-    if options.typed is not None:
-        raise errors.UsageError("-p asks about each hunk, and this is no terminal", "type it in a terminal")
-
-
-def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan: Restored, moved: str) -> "ChosenEdits | None":
-    """What a person chooses of a plan; None if there is nothing to choose from."""
-    from ...history import compare
-    from ..plan import hunk_questions
-
-    done()
-    if not plan.actions:
-        return None
-    stream = sys.stderr if options.json else question_stream()
-    if moved:
-        print_line(moved, stream)
-    return hunk_questions.ask_for_each_change(
-        compare.comparison_of_plan(context, restored.really_changes(plan.actions), plan.merged, read=plan.read), stream
-    )
-
-
-def restore_and_print(
-    prepare: Callable[[], WorktreeChange], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
-    confirm: Confirm | None = None, is_titled: bool = False,
-) -> int:  # fmt: skip
-    """Carry out what `prepare` returns, or with --dry-run plan it, and report it; with its title, if `is_titled`, and as JSON with
-    `facts`. A person may decline the question. `confirm`: what asks in its place."""
-    try:
-        report = ask_and_carry_out(prepare, confirm or question, dry_run=options.dry_run)
-    except restores.EditsKept:
-        return restore_and_print(prepare, options, done, question, facts, confirm=confirm, is_titled=is_titled)
-    except Declined:
-        question.print_that_nothing_changed()
-        return OK
-    done()
-    if report.dry_run:
-        question.find_outside_edits(report.actions)
-    is_named = is_titled or (options.typed is not None and not question.target.name)
-    if not options.json and report.dry_run:
-        print_lines(question.notes)
-    if not options.json and is_named and (title := question.title_if_not_shown()):
-        print_line(f"{title}:")
-        print_lines(question.explanation_lines() if report.dry_run else ())
-    return print_restored(report, options, question, facts)
-
-
-def print_restored(
-    report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None, *,
-    target: restored.RestoreTarget = restored.NO_TARGET, is_unseen: bool = False,
-) -> int:  # fmt: skip
-    """Print what was done, or would be, in words or as JSON with `facts`. `is_unseen`: no plan was shown. Returns the exit code."""
-    outside, target = (NO_EDITS, target) if question is None else (question.outside, question.target)
-    if question is not None and report.dry_run:
-        question.find_inner_turns(report.actions)
-    inner = () if question is None else question.inner
-    if options.json:
-        print_json({**restored.restored_json(report, outside.proved, target, inner=inner), **(facts or {})})
-    else:
-        is_inside = is_unseen or bool(os.environ.get(launch.INSIDE))
-        print_lines(restored.restored_lines(report, target.name, state=target.state, is_inside=is_inside))
-        if report.dry_run:
-            print_lines([*restored.outside_lines(outside), *restored.inner_lines(inner)])
     return REMARKS if report.incomplete else OK

@@ -21,13 +21,13 @@ from ..grammar.options import (
     choice,
     flag,
 )
+from ..plan.carry_out import CHANGES, ask_for_hunks, carry_out_and_print, refuse_hunk_options
 from ..plan.facts import turn_title
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..show.text import cut_to
 from ..terminal.questions import agreed, must_ask_or_raise
 from . import OK, Done, words
-from .restore import CHANGES, ask_for_hunks, refuse_hunk_options, restore_and_print
 
 if TYPE_CHECKING:
     from ...change.chosen_edits import ChosenEdits
@@ -112,7 +112,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
         "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
     }  # fmt: skip
-    return restore_and_print(prepare, options, done, question, facts, confirm=asking, is_titled=options.dry_run)
+    return carry_out_and_print(prepare, options, done, question, facts, confirm=asking, is_titled=options.dry_run)
 
 
 def _named_turns(context: "Context", options: "ParsedOptions", named: words.Words) -> "tuple[list[Turn], str]":

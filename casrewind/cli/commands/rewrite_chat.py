@@ -9,10 +9,10 @@ from ...context import Context
 from ...history import lookup
 from ...messages import printable
 from ..grammar.options import JSON, REF, Command
+from ..plan.rewind_report import print_rewound
 from ..show.rewound import removed_prompts
 from ..terminal.lines import print_lines, remark
 from . import Done
-from .back import print_rewound
 
 if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions

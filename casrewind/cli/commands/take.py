@@ -8,13 +8,13 @@ from ...change import take as takes
 from ...change.worktree_change import WorktreeChange
 from ...history import lookup
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
+from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..show.text import Line
 from ..terminal.questions import must_ask_or_raise
 from . import Done
-from .restore import CHANGES, restore_and_print
 
 if TYPE_CHECKING:
     from ...context import Context
@@ -55,7 +55,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         def prepare() -> WorktreeChange:
             return takes.prepare_take(context, made, scope)
 
-        return restore_and_print(prepare, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
+        return carry_out_and_print(prepare, options, done, question, {"directory": made.context.root.path}, is_titled=options.dry_run)
 
 
 def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.MadeDirectory) -> tuple[bytes, ...]:

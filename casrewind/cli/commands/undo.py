@@ -9,13 +9,13 @@ from ...model.history import UNDO, Step
 from ...model.lost_work import OutsideEdits
 from ...model.plan import Action
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, flag
+from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import step_in_words
 from ..plan.question import PlanQuestion
 from ..show import restored
 from ..terminal.lines import print_json, print_line
 from ..terminal.questions import must_ask_or_raise
 from . import OK, Done
-from .restore import CHANGES, restore_and_print
 
 if TYPE_CHECKING:
     from ...context import Context
@@ -75,7 +75,7 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
     title()
     prepare = undos.prepare_undo if options.command == "undo" else undos.prepare_redo
     is_titled = bool(steps) and options.dry_run
-    return restore_and_print(lambda: prepare(context, **which), options, done, question, is_titled=is_titled)
+    return carry_out_and_print(lambda: prepare(context, **which), options, done, question, is_titled=is_titled)
 
 
 def _refuse_foreign_step(context: "Context", command: str, step: Step) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:  # a usage error needs none of these imports
     from ..show.text import Line
     from .progress import Reporter
 
-INTERRUPTED, BUG = 130, 70
+OK, REMARKS, INTERRUPTED, BUG = 0, 3, 130, 70
+Done = Callable[[], None]
+"""Clears the progress display before something is printed."""
 _ESCAPED = frozenset({"Cc", "Cf", "Zl", "Zp"})
 """Categories of characters that JSON does not escape, but that control a terminal or are invisible: controls, direction
 changes, marks, joiners, line separators.

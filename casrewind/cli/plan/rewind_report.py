@@ -1,0 +1,115 @@
+"""Carries out a rewind for a command, after its questions, and prints what became of the conversation and the files."""
+
+import os
+import subprocess
+from collections.abc import Callable
+
+from ... import launch
+from ..._typing import TYPE_CHECKING
+from ...change.rewind import Rewound
+from ...history.conversation import RewindTarget
+from ...model.lost_work import NO_EDITS
+from ..show import restored, shapes
+from ..show.rewound import fork_shape, rewound_lines
+from ..terminal.lines import OK, REMARKS, Done, note, print_json, print_lines
+from .question import PlanQuestion
+
+if TYPE_CHECKING:
+    from ..grammar.command_line import ParsedOptions
+
+_TOOLS = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+    ("", ("pbcopy",)),
+    ("", ("clip.exe",)),
+    ("", ("termux-clipboard-set",)),
+    ("TMUX", ("tmux", "load-buffer", "-w", "-")),
+)
+"""(variable that the tool requires, "" = none; command that reads the text from its standard input)."""
+_PATIENCE = 5.0
+
+
+def rewind_and_report(
+    rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
+) -> int:
+    """Call `rewinding` and report the result. The user may decline the question that it asks."""
+    from ...change.restore import EditsKept
+    from ...errors import Declined
+
+    try:
+        report = rewinding()
+    except EditsKept:
+        return rewind_and_report(rewinding, options, done, question, target)
+    except Declined:
+        question.print_that_nothing_changed()
+        return OK
+    done()
+    if report.restored is not None and report.dry_run:
+        question.find_outside_edits(report.restored.actions)
+        question.find_inner_turns(report.restored.actions)
+    return print_rewound(report, options, target, question)
+
+
+def print_rewound(
+    report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None
+) -> int:
+    """Print what a rewind did, or would do, as text or JSON. Returns the exit code."""
+    copied = None
+    if getattr(options, "copy", False) and report.prompts and not report.dry_run:
+        copied = _copy_to_clipboard("\n\n".join(report.prompts))
+        if copied is None:
+            note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
+    if options.json:
+        print_json(_rewound_json(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
+    else:
+        goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
+        is_inside = bool(os.environ.get(launch.INSIDE))
+        print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside))
+        if report.dry_run and question is not None:
+            print_lines(restored.inner_lines(question.inner))
+    return REMARKS if report.restored is not None and report.restored.incomplete else OK
+
+
+def _rewound_json(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:
+    chat = report.chat
+    outside, goal = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
+    inner = () if question is None else question.inner
+    found = {} if report.restored is None else restored.restored_json(report.restored, outside.proved, goal, inner=inner)
+    return {
+        **found,
+        "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
+        "fork": None if chat is None else fork_shape(chat),
+        "prompts": list(report.prompts),
+        "notes": list(report.notes),
+        "dry_run": report.dry_run,
+        **({} if target is None else _target_json(target)),
+    }
+
+
+def _target_json(target: RewindTarget) -> shapes.Shape:
+    """The prompt of `back`: `number` counts the turns of its conversation, `turn` those of the list."""
+    client = target.conversation.client
+    return {
+        "number": target.number, "turn": target.turn or None, "agent": client.name, "session": target.conversation.session,
+    }  # fmt: skip
+
+
+def _copy_to_clipboard(text: str) -> str | None:
+    """Copy text to the clipboard. Returns the name of the tool, or None if no tool succeeded."""
+    from ... import programs
+
+    for variable, (name, *arguments) in _TOOLS:
+        tool = programs.find_program(name, os.environ)
+        if (variable and not os.environ.get(variable)) or tool is None:
+            continue
+        null = subprocess.DEVNULL  # a tool may keep running to serve the text: it must not hold our pipes
+        try:
+            done = subprocess.run(
+                [tool, *arguments], input=text.encode("utf-8", "replace"), stdout=null, stderr=null, timeout=_PATIENCE, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0:
+            return name
+    return None
