@@ -5,6 +5,7 @@ package on every event, so its modules are imported only when used.
 """
 
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
@@ -72,17 +73,42 @@ def tells_model(name: str) -> bool:
 
 def ends_interrupted(name: str, path: str) -> bool:
     """True if the transcript at `path` ends with an interruption by the person. Reads only its end. Never raises."""
-    if name not in NAMES or not path:
-        return False
+    return name in NAMES and load_client(name).ends_interrupted(_read_end(path)[0])
+
+
+def stopped_ns(name: str, path: str) -> int:
+    """When the person stopped the newest turn of the transcript at `path`, by the client's word (nanoseconds since 1970); 0 if that
+    is not known. A clock that lies tells nothing: the time of the file must be that of its last line. Never raises."""
+    if name not in NAMES:
+        return 0
+    from . import transcript
+    from .client import ConversationClient
+
+    client = load_client(name)
+    end, written_ns = _read_end(path)
+    at_ns = client.stopped_ns(end) if isinstance(client, ConversationClient) else 0
+    if not at_ns:
+        return 0
+    times = (transcript.time_ns((line.value or {}).get("timestamp")) for line in transcript.parse_lines_backwards(end))
+    return at_ns if abs(written_ns - next(time for time in times if time)) <= _AGREE_NS else 0
+
+
+def _read_end(path: str) -> tuple[bytes, int]:
+    """Returns (the end of a transcript, the time of its last write in nanoseconds since 1970), or (b"", 0)."""
+    from .. import fsio
+
     try:
-        with open(path, "rb") as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - _TAIL, 0))
-            return load_client(name).ends_interrupted(file.read(_TAIL))
-    except OSError:
-        return False
+        with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISREG(status.st_mode):
+                return os.pread(file.fileno(), _TAIL, max(status.st_size - _TAIL, 0)), status.st_mtime_ns
+    except (OSError, ValueError):
+        pass
+    return b"", 0
 
 
 _TAIL = 64 * 1024
+_AGREE_NS = 2_000_000_000  # between the time in a line and that of its write
 
 
 def cursor_of_event(event: "Event", source: "str | bytes") -> "Cursor":

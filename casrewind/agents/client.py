@@ -326,6 +326,19 @@ class ConversationClient(Client):
         """The kind of a line, one of transcript.KINDS."""
         raise NotImplementedError
 
+    def stopped_ns(self, end: bytes) -> int:
+        """When the person stopped the newest turn (nanoseconds since 1970), if the end of a transcript says so; else 0. A prompt that
+        was typed later does not count. What the agent said or did later does."""
+        from . import transcript
+
+        for line in transcript.parse_lines_backwards(end):
+            kind = self.kind_of_line(line.value)
+            if kind == transcript.INTERRUPT:
+                return transcript.time_ns((line.value or {}).get("timestamp"))
+            if kind in (transcript.ASSISTANT, transcript.TOOL_RESULT, transcript.TASK_NOTIFICATION, transcript.COMPACT_SUMMARY):
+                break
+        return 0
+
     def prompts(self, data: bytes, *, every: bool = False) -> "list[Prompt]":
         """The user's prompts in conversation order, without abandoned branches unless `every`."""
         raise NotImplementedError

@@ -225,8 +225,8 @@ def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> 
         yield Kept(path, _why_shared_with(numbers), benign=False, why=SHARED, by=numbers)
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
-    for change in (turn.changes or ()) if turn.mixed and not is_shared else ():
-        yield Kept(change.path, f"may be yours: @{turn.n} ended unseen", benign=False, why=UNSEEN_END)
+    for path in () if is_shared else turn.doubtful:
+        yield Kept(path, f"may be yours: @{turn.n} ended unseen", benign=False, why=UNSEEN_END)
 
 
 def _why_shared_with(numbers: Sequence[int]) -> str:

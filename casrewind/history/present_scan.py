@@ -4,11 +4,13 @@ from ..context import Context
 from ..worktree import scan as scans
 from ..worktree.reader import ScanSink
 from ..worktree.stat_index import StatIndex
+from .stopped_turn import find_stop
 
 
 def scan_now(context: Context, sink: ScanSink) -> scans.Scan:
     """Scan the worktree, using the stat index. Nothing is recorded."""
-    return scans.scan(context.tree, sink, context.policy, read_stat_index(context), context.progress)
+    policy = context.policy._replace(stop=find_stop(context))
+    return scans.scan(context.tree, sink, policy, read_stat_index(context), context.progress)
 
 
 def read_stat_index(context: Context) -> StatIndex:

@@ -196,7 +196,7 @@ def _makers_of_row(row: Row, path: bytes) -> Makers:
     """Who may have made the change of a row at a path."""
     if isinstance(row, Turn):
         others = next((numbers for shared, numbers in row.shared if shared == path), ())
-        return Makers(tuple(sorted({row.n, *others})), row.mixed)
+        return Makers(tuple(sorted({row.n, *others})), path in row.doubtful)
     if isinstance(row, Outside) and row.kind == BACKGROUND:
         return Makers((row.of,))
     return Makers((), is_person=is_of_person(row))

@@ -19,7 +19,7 @@ from ..model import domain as domains
 from ..model import manifest, paths
 from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.diff import Captured, Change, split_unclear
-from ..model.domain import Domain, RuleRef
+from ..model.domain import Domain, RuleRef, Stop
 from ..model.manifest import DIR, FILE, Entry, Loader
 from ..model.plan import Kept
 from ..store import packs
@@ -226,6 +226,10 @@ class DomainComparer:
             return known[0](path, entry)
 
         return why_not_captured
+
+    def stop_of(self, domain: bytes) -> Stop | None:
+        """The stop in a domain. Raises StoreDamaged."""
+        return self._domain(domain).stop if domain else None
 
     def _domain(self, side: "bytes | Domain") -> Domain:
         if isinstance(side, Domain):

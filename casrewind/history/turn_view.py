@@ -5,6 +5,7 @@ of all rows. Trees are compared only for the requested rows, and each pair only 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from .. import agents, errors
@@ -16,6 +17,7 @@ from ..model import history, manifest
 from ..model import turns as rows_of
 from ..model.checkpoint import PROMPT, RUN, SAFETY, Checkpoint
 from ..model.diff import Change
+from ..model.domain import Stop
 from ..model.manifest import Entry, Loader, Tree
 from ..model.turn_records import NOT_SAVED, Difference, Outside, PastOperation, Reset, Row, State, Turn, row_name
 from ..model.turns import Outline
@@ -311,6 +313,14 @@ class _StoreDiffer:
         if len(found.changes or ()) < _LARGE:
             self._plans[plan] = found
         return found
+
+    def stop(self, state: State | None) -> Stop | None:
+        """The stop that was known when a state was captured, None if its domain is damaged. See Differ."""
+        if state is None:
+            return None if self._seen is None else self._seen.domain.stop
+        with suppress(errors.StoreDamaged):
+            return self._comparer.stop_of(state.domain)
+        return None
 
     def _compare_states(self, old: State, new: State | None) -> Difference:
         damage: list[bytes] = []

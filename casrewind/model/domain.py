@@ -14,6 +14,7 @@ from . import digest as digests
 from . import tlv
 
 _IGNORE_CASE, _DEFAULTS, _MAX_SIZE, _RULES, _SKIPPED, _UNSTABLE, _IGNORED, _LATE, _UNSTORED = 1, 2, 3, 4, 5, 6, 7, 8, 9
+_STOPPED, _STOPPED_AT, _CHANGED_SINCE = 10, 11, 12
 
 SPECIAL = "special file"
 IGNORED = "ignored"
@@ -72,12 +73,21 @@ class RuleRef(NamedTuple):
     digest: bytes
 
 
+class Stop(NamedTuple):
+    """The moment at which a person stopped a turn (Esc), as its client's transcript tells it. `point`: the id of the turn's newest
+    checkpoint. `at_ns`: in nanoseconds since 1970. `changed_since`: the files that changed later than that, sorted."""
+
+    point: str
+    at_ns: int
+    changed_since: tuple[bytes, ...] = ()
+
+
 class Domain(NamedTuple):
     """The rules and limits that decided which paths a checkpoint holds.
 
     `max_file_size` is in bytes; `ignored` counts ignored entries. `late`: files that changed after the checkpoint's
     event; the checkpoint holds them as read. `unstored`: rule files in force that are not in the store. In their
-    directories no path is known to have been absent.
+    directories no path is known to have been absent. `stop`: of the turn that was stopped before, None = unknown.
     """
 
     ignore_case: bool
@@ -89,6 +99,7 @@ class Domain(NamedTuple):
     ignored: int
     late: tuple[bytes, ...] = ()
     unstored: tuple[RuleRef, ...] = ()
+    stop: Stop | None = None
 
 
 def all_skips(domain: Domain) -> tuple[Skip, ...]:
@@ -114,6 +125,7 @@ def encode(domain: Domain) -> bytes:
             (_IGNORED, domain.ignored),
             *([(_LATE, tlv.encode_list(sorted(domain.late)))] if domain.late else []),
             *([(_UNSTORED, tlv.encode_list(unstored))] if unstored else []),
+            *(_encode_stop(domain.stop) if domain.stop is not None else ()),
         )
     )
 
@@ -136,6 +148,7 @@ def decode(data: bytes) -> Domain:
         ignored=got.number(_IGNORED),
         late=tuple(tlv.decode_list(got.bytes_or_empty(_LATE), "domain")),
         unstored=unstored,
+        stop=_decode_stop(got) if got.has_any((_STOPPED,)) else None,
     )
 
 
@@ -147,13 +160,24 @@ def rule_files(data: bytes) -> Iterator[bytes]:
         got.number(tag)
     for item in tlv.items_of_list(got.required_bytes(_SKIPPED), "domain"):
         _split_item(item, 1)
-    for tag in (_UNSTABLE, _LATE):
+    got.text(_STOPPED)
+    got.number(_STOPPED_AT)
+    for tag in (_UNSTABLE, _LATE, _CHANGED_SINCE):
         for _ in tlv.items_of_list(got.bytes_or_empty(tag), "domain"):
             pass
     for item in tlv.items_of_list(got.bytes_or_empty(_UNSTORED), "domain"):
         _split_item(item, digests.SIZE)
     for item in tlv.items_of_list(got.required_bytes(_RULES), "domain"):
         yield _split_item(item, digests.SIZE)[1][: digests.SIZE]
+
+
+def _encode_stop(stop: Stop) -> tuple[tuple[int, tlv.Value], ...]:
+    return (_STOPPED, stop.point), (_STOPPED_AT, stop.at_ns), (_CHANGED_SINCE, tlv.encode_list(sorted(stop.changed_since)))
+
+
+def _decode_stop(got: tlv.Fields) -> Stop:
+    changed = tlv.decode_list(got.required_bytes(_CHANGED_SINCE), "domain")
+    return Stop(got.text(_STOPPED), got.number(_STOPPED_AT), tuple(changed))
 
 
 def _decode_rules(data: bytes) -> tuple[RuleRef, ...]:

@@ -4,9 +4,14 @@ The danger prevented here: a view asks the store while it assigns changes to tur
 rules can be tested with recorded sequences. A turn is one prompt of one session and everything until that turn ends.
 """
 
+from collections.abc import Sequence
+
 from .._typing import NamedTuple, Protocol
 from .diff import Change
+from .domain import Stop
 from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
+from .manifest import FILE, is_directory
+from .paths import parents
 
 EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
 """The kinds of an outside row: not by a turn, by a command typed in the client, by background work of a turn."""
@@ -76,6 +81,12 @@ class PastOperation(NamedTuple):
     current: str = ""
 
 
+def with_session(point: Point, operations: Sequence[PastOperation]) -> Point:
+    """A safety checkpoint with the session of the operation that it was made for."""
+    named = next((done for done in operations if done.session), None)
+    return point if named is None or point.session else point._replace(agent=named.agent, session=named.session)
+
+
 class State(NamedTuple):
     """The files at one moment: a checkpoint's tree with these plans carried out in this order. `domain`: see Point.
     `is_safety`: the tree may hold paths that the domain leaves out, because a restore was to change them."""
@@ -104,6 +115,9 @@ class Differ(Protocol):
     def plan(self, plan: bytes) -> Difference:
         """What a plan changed."""
 
+    def stop(self, state: State | None) -> Stop | None:
+        """The stop that was known when a state was captured. None means the worktree as it is."""
+
 
 class Turn(NamedTuple):
     """One turn.
@@ -118,7 +132,8 @@ class Turn(NamedTuple):
     compared. `damaged`: a part of the change could not be read. `unclear`: paths that were not captured before the turn,
     or not after it. `checkpoints`: the ids of all that belong to it, oldest first. `not_saved`: the project was too slow
     for a checkpoint at its start, its end, or the next event. `taken_back`: a restore or a revert took its change back,
-    and nothing brought it again.
+    and nothing brought it again. `doubtful`: the paths of the change that someone else may have changed, because nobody saw the
+    turn's end.
     """
 
     n: int
@@ -147,6 +162,7 @@ class Turn(NamedTuple):
     unclear: tuple[Change, ...] = ()
     not_saved: bool = False
     taken_back: bool = False
+    doubtful: tuple[bytes, ...] = ()
 
 
 class Outside(NamedTuple):
@@ -200,6 +216,20 @@ class Forgotten(NamedTuple):
 
 
 Row = Turn | Outside | SavedRow | Reset | Forgotten
+
+
+def doubtful_paths(turn: Turn, stop: Stop | None) -> tuple[bytes, ...]:
+    """The paths that a turn without an end may not have changed. Of the others, the content was there when the person stopped the turn,
+    by the times of the files at the next look, which had this `stop`. Absent paths and links have no time."""
+    changes = turn.changes or ()
+    if turn.not_saved or stop is None or stop.point not in turn.checkpoints:
+        return tuple(change.path for change in changes)
+    later = frozenset(stop.changed_since)
+    certain = {change.path for change in changes if change.new is not None and change.new.kind == FILE and change.path not in later}
+    above = {place for path in certain for place in parents(path)}
+    above -= {place for change in changes if change.path not in certain for place in parents(change.path)}
+    certain.update(change.path for change in changes if change.path in above and change.old is None and is_directory(change.new))
+    return tuple(change.path for change in changes if change.path not in certain)
 
 
 def is_of_person(row: "Row") -> bool:

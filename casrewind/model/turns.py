@@ -29,7 +29,9 @@ from .turn_records import (
     SavedRow,
     State,
     Turn,
+    doubtful_paths,
     row_name,
+    with_session,
 )
 
 _ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one position
@@ -65,7 +67,7 @@ class Outline:
         for record in every:
             if isinstance(record, PastOperation):
                 operations.setdefault(record.safety, []).append(record)
-        self._points = [_with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
+        self._points = [with_session(one, operations.get(one.id, ())) for one in every if isinstance(one, Point)]
         self._operations = [operations.get(point.id, []) for point in self._points]
         self._finished_later = {done.target for record in self._operations for done in record if done.op == CONTINUE}
         """The safety checkpoints of operations that were interrupted, and finished behind a later checkpoint."""
@@ -125,6 +127,9 @@ class Outline:
             self._compose_span_of_turn(span.first, min(span.last, newest), len(self.turns) - turn.n, differ, found)
             found.end_span()
         turn = found.turn_with_composed_changes(turn, len(self.turns))
+        if turn.mixed:
+            end = self._state_behind(positions.after) if positions.after < len(self._points) else None
+            turn = turn._replace(doubtful=doubtful_paths(turn, differ.stop(end)))
         plan = self._taken_back.get(len(self.turns) - turn.n)
         if not plan or not turn.changes:
             return turn
@@ -455,12 +460,6 @@ class _Composed:
 def _is_purged(change: Change) -> bool:
     """True for a path that is there on both sides, with content that was purged on either."""
     return change.old is not None and change.new is not None and PURGED in (change.old.kind, change.new.kind)
-
-
-def _with_session(point: Point, operations: Sequence[PastOperation]) -> Point:
-    """A safety checkpoint with the session of the operation that it was made for."""
-    named = next((done for done in operations if done.session), None)
-    return point if named is None or point.session else point._replace(agent=named.agent, session=named.session)
 
 
 def changes_beyond_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -> tuple[Change, ...]:

@@ -13,6 +13,7 @@ from .. import errors, fsio
 from .._typing import NamedTuple
 from ..context import Context
 from ..history.present_scan import read_stat_index
+from ..history.stopped_turn import find_stop
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
@@ -26,6 +27,7 @@ from ..store.writer import StoreWriter
 from ..worktree import scan as scans
 from ..worktree.stat_index import StatIndex
 
+_IN_TURN = ("tool_batch", "turn_end", "compact")  # a turn that has them was not stopped before
 PROMPT = 200  # characters of a prompt stored in a checkpoint; the transcript has all of it
 
 
@@ -138,7 +140,8 @@ def _save_within_budget(context: Context, moment: Moment, budget: int | None, *,
     started = time.monotonic()
     with context.store.writing(budget=budget, again=rehash) as writer:
         index = StatIndex() if rehash else read_stat_index(context)
-        policy = context.policy._replace(as_of=moment.at_ns)
+        stop = None if moment.trigger in _IN_TURN else find_stop(context, moment.at_ns)
+        policy = context.policy._replace(as_of=moment.at_ns, stop=stop)
         scan = scans.scan(context.tree, writer, policy, index, context.progress)
         head, newest = context.store.newest_and_newest_listed(context.root.key)
         counts = Counts(0, 0, 0)
@@ -170,7 +173,7 @@ def record_unsaved(context: Context, moment: Moment) -> None:
         if head is None:
             return
         identity, more = "c" + os.urandom(7).hex(), moment.more
-        domain = context.store.domain(head.domain)._replace(late=())  # these are the files of that save, not of the event
+        domain = context.store.domain(head.domain)._replace(late=(), stop=None)  # these are the files of that save, not of the event
         draft = head._replace(
             seq=0,
             domain=writer.put(packs.DOMAIN, domains.encode(domain)),

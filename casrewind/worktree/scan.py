@@ -9,12 +9,13 @@ few descriptors.
 
 import os
 import time
+from collections.abc import Collection, Iterable
 
 from .._typing import NamedTuple
 from ..model import digest as digests
 from ..model import manifest, paths
 from ..model import stamp as stamps
-from ..model.domain import Domain, RuleRef
+from ..model.domain import Domain, RuleRef, Stop
 from ..model.manifest import Entry
 from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_until_stable
 from .scan_directory import DirectoryScan, Report, ScanState, open_child_if_captured
@@ -71,7 +72,7 @@ def scan(
             raise StaleIndex
     except StaleIndex:
         return scan(tree, sink, policy, None, report)
-    root, unstable = _reread_changed(tree, shared, root)
+    root, unstable, reread = _reread_changed(tree, shared, root)
     domain = Domain(
         ignore_case=policy.ignore_case,
         default_excludes=policy.default_excludes,
@@ -82,6 +83,7 @@ def scan(
         ignored=shared.ignored,
         late=_files_changed_since_event(shared) if policy.as_of else (),
         unstored=tuple(RuleRef(rule.base, rule.source, digests.of(rule.data)) for rule in policy.unstored),
+        stop=None if policy.stop is None else _with_files_changed_since(policy.stop, shared, (*unstable, *reread)),
     )
     counts = shared.entries, shared.files, shared.size
     return Scan(root, domain, *counts, shared.records, shared.trees, shared.fresh, tree.life, index)
@@ -115,8 +117,8 @@ def _walk_and_store_trees(tree: Worktree, shared: ScanState) -> bytes:
             directory.close()
 
 
-def _reread_changed(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes]]:
-    """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing)."""
+def _reread_changed(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes], Collection[bytes]]:
+    """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing, paths read again)."""
     changes: dict[bytes, Entry | None] = {}
     unstable = []
     place: bytes | None = None
@@ -144,7 +146,7 @@ def _reread_changed(tree: Worktree, shared: ScanState, root: bytes) -> tuple[byt
         if fd >= 0:
             os.close(fd)
     if not changes:
-        return root, unstable
+        return root, unstable, ()
     from ..model.manifest_edits import with_changed_paths
 
     root = with_changed_paths(shared.sink.load_tree, shared.sink.put_tree, root, changes)
@@ -156,7 +158,7 @@ def _reread_changed(tree: Worktree, shared: ScanState, root: bytes) -> tuple[byt
     record = shared.records.get(b"") or shared.index.record_of_directory(b"")
     if record is not None:
         shared.records[b""] = record._replace(tree=root)
-    return root, unstable
+    return root, unstable, changes.keys()
 
 
 def _files_changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
@@ -167,6 +169,13 @@ def _files_changed_since_event(shared: ScanState) -> tuple[bytes, ...]:
     for fresh in late:
         shared.records[fresh.place] = shared.records[fresh.place].forgetting(fresh.name)
     return tuple(sorted(paths.join(fresh.place, fresh.name) for fresh in late))
+
+
+def _with_files_changed_since(stop: Stop, shared: ScanState, reread: Iterable[bytes]) -> Stop:
+    """The stop with the files that changed after it: their contents or names, by the two times of each. `reread` changed in this scan."""
+    times = ((fresh, max(fresh.stamp.mtime_ns, fresh.stamp.ctime_ns)) for fresh in shared.fresh)
+    later = {paths.join(fresh.place, fresh.name) for fresh, at in times if at > stop.at_ns or fresh.stamp == stamps.NONE}
+    return stop._replace(changed_since=tuple(sorted(later.union(reread))))
 
 
 def _try_open_directory(tree: Worktree, place: bytes) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from .._typing import NamedTuple
 from ..gitignore.rules import LoadAccepted, RuleChooser, RuleFile, Rules
 from ..model import domain as domains
-from ..model.domain import Skip
+from ..model.domain import Skip, Stop
 from .linked_worktrees import find_inside
 
 
@@ -28,6 +28,8 @@ class ScanPolicy(NamedTuple):
     """(device, inode) of directories that are never entered: stores. `never_entered` has all."""
     as_of: int = 0
     """The time of the event in nanoseconds since 1970, 0 = now. A file that changed after it is late."""
+    stop: Stop | None = None
+    """The turn that was stopped before this scan. The scan adds the files that changed since."""
     faults: tuple[Skip, ...] = ()
     """The unreadable settings and rules for the whole tree."""
     lost: frozenset[str] = frozenset()

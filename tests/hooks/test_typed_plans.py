@@ -1,6 +1,9 @@
 """`/casrewind ...` in a client: what changes files is shown first, and done when it is typed again with the plan's code."""
 
+import datetime
+import json
 import os
+import pathlib
 import re
 import shutil
 
@@ -24,6 +27,9 @@ def shop(casrewind, root, processes):  # noqa: F811 - the fixture
     plant(root, {"README.md": b"mine", "plan.md": b"mine"})
     pictures.append(first.turn("give change", **{"till.py": "3", "change.py": "c"}))
     return first, pictures[::-1]
+
+
+ESC = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
 
 
 def typed(conversation, command):
@@ -236,3 +242,149 @@ def test_what_a_person_edits_behind_esc_stays_and_is_named(shop, root):
     assert f"{named}" in plan and "edits made outside of turns stay" in plan
     typed(first, line_of(plan))
     assert (root / "repair.txt").read_bytes() == b"mine\n" and (root / "till.py").read_bytes() == b"3\nmine\n" and not (root / "change.py").exists()
+
+
+def stopped(conversation, at_ns, file_ns=None):
+    """Esc at this time, as the client notes it; the transcript was last written at `file_ns`."""
+    at = datetime.datetime.fromtimestamp(at_ns // 10**6 / 1000, datetime.UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    note = {"type": "user", "uuid": f"{conversation.session}-esc-{at_ns}", "timestamp": at, "message": {"role": "user", "content": ESC}}
+    with conversation.path.open("a") as file:
+        file.write(json.dumps(note) + "\n")
+    os.utime(conversation.path, ns=(at_ns, at_ns if file_ns is None else file_ns))
+
+
+def plant_later(root, files, at_ns):
+    """Write these files, with times that are later."""
+    for name in files:
+        (root / name).parent.mkdir(exist_ok=True)
+        while not (root / name).is_file() or (root / name).stat().st_ctime_ns <= at_ns:
+            (root / name).write_bytes(files[name])
+
+
+def write_until_esc(first, root, files):
+    """A prompt, and what its turn writes; the time of Esc, which no hook tells: the next millisecond of a clock of the files."""
+    told = {"session_id": first.session, "transcript_path": str(first.path), "prompt_id": "aaaa-1-p4"}
+    first.client.send(first.client.payload("UserPromptSubmit.prompt", prompt="go on", **told), **first.variables)
+    plant(root, files)
+    return (max((root / name).stat().st_ctime_ns for name in files) // 10**6 + 1) * 10**6
+
+
+TURN = {"half.py": b"agent\n", "new/more.py": b"agent\n", "till.py": b"3\nagent\n", "both.py": b"agent\n"}
+PERSON = {"repair.txt": b"mine\n", "README.md": b"mine\nagain\n", "both.py": b"agent\nmine\n", "new-too/mine.py": b"mine\n"}
+NAMED = "(4 paths):\n    README.md\n    both.py\n    change.py\n    repair.txt"
+
+
+@pytest.fixture
+def esc(shop, root):
+    """A turn that Esc stopped, and what a person did behind it. (conversation, time of Esc)."""
+    first, _ = shop
+    at_ns = write_until_esc(first, root, TURN)
+    (root / "change.py").unlink()
+    plant_later(root, PERSON, at_ns)
+    return first, at_ns
+
+
+def holds(root, files):
+    return [name for name in files if (root / name).is_file() and (root / name).read_bytes() == files[name]]
+
+
+def left_by_person(root):
+    """True if all that a person wrote is there, and the turn took nothing with it that nobody can tell."""
+    return holds(root, PERSON) == list(PERSON) and not (root / "change.py").exists()
+
+
+@pytest.mark.parametrize("command", ["revert @1", "restore @1 --keep-edits", "back 1 --code --keep-edits"])
+def test_what_a_turn_wrote_before_esc_is_taken_back_and_what_came_after_stays(esc, root, command, casrewind):
+    first, at_ns = esc
+    stopped(first, at_ns)
+    before = picture(root)
+    plan = typed(first, f"/casrewind {command}")
+    assert picture(root) == before and "left alone, may be yours: @1 ended unseen" in plan
+    for name in ("README.md", "both.py", "change.py", "repair.txt", "new-too/mine.py"):
+        assert f"\n    {name}\n" in plan, plan
+    for name in ("- half.py", "- new/more.py", "~ till.py"):
+        assert f"  {name}" in plan, plan
+    typed(first, line_of(plan))
+    assert left_by_person(root) and (root / "till.py").read_bytes() == b"3"
+    assert not (root / "half.py").exists() and not (root / "new").exists()
+    casrewind("undo", "-y", code=0)
+    assert picture(root) == before
+
+
+@pytest.mark.parametrize("event", ["UserPromptSubmit.prompt", "SessionEnd.prompt_input_exit", "restore", "save"])
+def test_the_moment_of_esc_is_kept_with_the_next_look_and_needs_no_transcript_later(esc, root, event, casrewind, processes):  # noqa: F811 - the fixture
+    first, at_ns = esc
+    stopped(first, at_ns)
+    if event == "save":
+        casrewind("save", "-m", "after Esc", code=0)
+    elif event == "restore":
+        casrewind("restore", "@4", "-y", "--", "notes.txt", code=0)
+    else:
+        told = {"session_id": first.session, "transcript_path": str(first.path), "prompt_id": "aaaa-1-p5"}
+        first.client.send(first.client.payload(event, prompt="another", **told), **first.variables)
+    first.path.unlink()
+    processes[0].kill()
+    processes[0].wait()
+    number = next(turn["n"] for turn in casrewind.json("list")["turns"] if turn["prompt"] == "go on")
+    casrewind("revert", f"@{number}", "-y", code=3)
+    assert left_by_person(root) and (root / "till.py").read_bytes() == b"3" and holds(root, ["half.py", "new/more.py"]) == []
+
+
+def lying_clock(first, at_ns):
+    stopped(first, at_ns, at_ns + 3600 * 10**9)
+
+
+def lying_lines(first, at_ns):
+    stopped(first, at_ns + 3600 * 10**9, at_ns)
+
+
+def before_the_prompt(first, at_ns):
+    stopped(first, at_ns - 3600 * 10**9)
+
+
+def in_the_future(first, at_ns):
+    stopped(first, at_ns + 3600 * 10**9)
+
+
+def gone(first, at_ns):
+    stopped(first, at_ns)
+    first.path.unlink()
+
+
+def a_pipe(first, at_ns):
+    first.path.unlink()
+    os.mkfifo(first.path)
+
+
+def nothing_said(first, at_ns):
+    """The client was killed."""
+
+
+def agent_went_on(first, at_ns):
+    stopped(first, at_ns)
+    with first.path.open("a") as file:
+        file.write(json.dumps({"type": "assistant", "uuid": "on", "message": {"role": "assistant", "content": "I go on."}}) + "\n")
+    os.utime(first.path, ns=(at_ns, at_ns))
+
+
+def of_another_machine(first, at_ns):
+    """A store that came from there has no record of who works now."""
+    stopped(first, at_ns)
+    (record,) = pathlib.Path(first.client.casrewind.environment["HOME"]).rglob("sessions/*.json")
+    record.unlink()
+
+
+LIES = [lying_clock, lying_lines, before_the_prompt, in_the_future, gone, a_pipe, nothing_said, agent_went_on, of_another_machine]
+
+
+@pytest.mark.parametrize("tell", LIES)
+def test_what_a_transcript_cannot_tell_of_esc_stays_and_is_named(esc, root, tell, casrewind, processes):  # noqa: F811 - the fixture
+    first, at_ns = esc
+    tell(first, at_ns)
+    processes[0].kill()
+    processes[0].wait()
+    before = picture(root)
+    done = casrewind("revert", "@1", "-y", code=3)
+    for name in (*TURN, *PERSON, "change.py"):
+        assert f"    {name}\n" in done.out + done.err, name
+    assert picture(root) == before

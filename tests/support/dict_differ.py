@@ -36,6 +36,9 @@ class DictDiffer:
         target = self.now if new is None else self.trees[new.tree]
         return Difference(changes_beyond_plans(compared(self.trees[old.tree], target), [self.plan(plan).changes for plan in old.plans]))
 
+    def stop(self, state):
+        return None
+
     def plan(self, plan):
         before, wrote = self.plans[plan]
         after = {path: content for path, content in {**before, **wrote}.items() if content is not None}

@@ -52,6 +52,7 @@ domain_values = st.builds(
     ignored=int64,
     late=st.lists(some_paths, max_size=4).map(sorted).map(tuple),
     unstored=st.lists(st.builds(domains.RuleRef, some_paths, texts, digests), max_size=4).map(sorted).map(tuple),
+    stop=st.none() | st.builds(domains.Stop, ids, int64, st.lists(some_paths, max_size=4).map(sorted).map(tuple)),
 )
 _sides = st.one_of(st.none(), files, directories, links)
 actions = st.builds(
