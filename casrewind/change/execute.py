@@ -17,6 +17,7 @@ from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
+from ..model.domain import Domain
 from ..model.history import Operation
 from ..model.lost_work import OnlyCopy
 from ..model.manifest import FILE, Entry
@@ -126,7 +127,7 @@ def publish_safety_checkpoint(
     if head is not None:
         writer.load_tree.load_differing_trees(head.tree, now.tree)
     counts = diffs.count(diffs.diff(diffs.loader_with_damaged_trees_empty(now.load), head.tree if head else None, now.tree))
-    scan = now.scan._replace(tree=now.tree)
+    scan = now.scan._replace(tree=now.tree, domain=_domain_of_captured(now))
     meta = ((checkpoints.TAKEN_FROM, printable(report.taken_from)),) if report.taken_from else ()
     more = checkpoints.Circumstances(op=report.op, target=operation.target, meta=meta)
     moment = save.Moment(checkpoints.SAFETY, f"before {report.op} of {operation.target}", more=more, pin=bool(report.only_copies))
@@ -139,6 +140,15 @@ def publish_safety_checkpoint(
         save.update_stat_index(context, now.scan, point)
     # else the valid stat file stays: this operation changes most of the changed files once more, and the next save reads them
     return point
+
+
+def _domain_of_captured(now: CapturedState) -> Domain:
+    """The domain of the scan. What was captured behind it, because a plan needs it, may have changed since a turn was stopped."""
+    domain = now.scan.domain
+    if domain.stop is None or now.tree == now.scan.tree:
+        return domain
+    behind = (change.path for change in diffs.diff(diffs.loader_with_damaged_trees_empty(now.load), now.scan.tree, now.tree))
+    return domain._replace(stop=domain.stop._replace(changed_since=tuple(sorted({*domain.stop.changed_since, *behind}))))
 
 
 def apply_actions(context: Context, actions: Sequence[Action], tag: str) -> Outcome:

@@ -17,8 +17,7 @@ NAMED = "(2 paths):\n    one\n    repair.txt\n"
 """What a person wrote after Esc: the client's note has its time."""
 
 
-@pytest.fixture(scope="module")
-def escaped(start):
+def escape(start):
     """A turn; a file of a person; a turn that Esc ends in the middle of a tool; then a file and a line of a person."""
     client = start()
     client.casrewind("install", "claude", code=0)
@@ -41,6 +40,10 @@ def escaped(start):
         file.write("mine\n")
     yield SimpleNamespace(client=client, terminal=terminal, before=picture(client.project))
     end.touch()
+
+
+escaped = pytest.fixture(scope="module")(escape)
+escaped_again = pytest.fixture(escape)
 
 
 def differing(escaped):
@@ -83,3 +86,12 @@ def test_the_picker_s_plan_names_it_and_takes_back_what_turns_wrote(escaped, tmp
     assert differing(escaped) == [b"half", b"two"]
     escaped.client.casrewind("undo", "--yes", code=0)
     assert differing(escaped) == []
+
+
+def test_the_next_prompt_keeps_the_moment_for_later(escaped_again):
+    client = escaped_again.client
+    escaped_again.terminal.say("number one")
+    for file in client.config.glob("projects/*/*.jsonl"):
+        file.unlink()
+    done = client.casrewind("revert", "@2", "--dry-run", code=3)
+    assert "  - half\n" in done.out and "remove 1;" in done.out and "    repair.txt\n" in done.err

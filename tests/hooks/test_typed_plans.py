@@ -271,7 +271,6 @@ def write_until_esc(first, root, files):
 
 TURN = {"half.py": b"agent\n", "new/more.py": b"agent\n", "till.py": b"3\nagent\n", "both.py": b"agent\n"}
 PERSON = {"repair.txt": b"mine\n", "README.md": b"mine\nagain\n", "both.py": b"agent\nmine\n", "new-too/mine.py": b"mine\n"}
-NAMED = "(4 paths):\n    README.md\n    both.py\n    change.py\n    repair.txt"
 
 
 @pytest.fixture
@@ -280,6 +279,7 @@ def esc(shop, root):
     first, _ = shop
     at_ns = write_until_esc(first, root, TURN)
     (root / "change.py").unlink()
+    (root / "way").symlink_to("half.py")
     plant_later(root, PERSON, at_ns)
     return first, at_ns
 
@@ -289,8 +289,8 @@ def holds(root, files):
 
 
 def left_by_person(root):
-    """True if all that a person wrote is there, and the turn took nothing with it that nobody can tell."""
-    return holds(root, PERSON) == list(PERSON) and not (root / "change.py").exists()
+    """True if all that a person wrote is there, and what nobody can tell is as it was: a deletion, and a link."""
+    return holds(root, PERSON) == list(PERSON) and not (root / "change.py").exists() and (root / "way").is_symlink()
 
 
 @pytest.mark.parametrize("command", ["revert @1", "restore @1 --keep-edits", "back 1 --code --keep-edits"])
@@ -300,7 +300,7 @@ def test_what_a_turn_wrote_before_esc_is_taken_back_and_what_came_after_stays(es
     before = picture(root)
     plan = typed(first, f"/casrewind {command}")
     assert picture(root) == before and "left alone, may be yours: @1 ended unseen" in plan
-    for name in ("README.md", "both.py", "change.py", "repair.txt", "new-too/mine.py"):
+    for name in ("README.md", "both.py", "change.py", "repair.txt", "new-too/mine.py", "way"):
         assert f"\n    {name}\n" in plan, plan
     for name in ("- half.py", "- new/more.py", "~ till.py"):
         assert f"  {name}" in plan, plan
