@@ -12,8 +12,7 @@ from functools import partial
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..context import Context
-from ..history.present_scan import read_stat_index
-from ..history.stopped_turn import find_stop
+from ..history.present_scan import find_stop, read_stat_index
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import domain as domains
