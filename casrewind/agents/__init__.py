@@ -9,6 +9,7 @@ import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
+    from ..fastjson import JsonObject
     from ..model.cursor import Cursor
     from .client import Client, ConversationClient
     from .event import Event
@@ -73,38 +74,38 @@ def tells_model(name: str) -> bool:
 
 def ends_interrupted(name: str, path: str) -> bool:
     """True if the transcript at `path` ends with an interruption by the person. Reads only its end. Never raises."""
-    return name in NAMES and load_client(name).ends_interrupted(_read_end(path)[0])
+    note, is_last, _, _ = _find_stop(name, path)
+    return note is not None and is_last
 
 
 def stopped_ns(name: str, path: str) -> int:
     """When the person stopped the newest turn of the transcript at `path`, by the client's word (nanoseconds since 1970); 0 if that
     is not known. A clock that lies tells nothing: the time of the file must be that of its last line. Never raises."""
-    if name not in NAMES:
-        return 0
     from . import transcript
+
+    note, _, end, written_ns = _find_stop(name, path)
+    at_ns = transcript.time_ns((note or {}).get("timestamp"))
+    times = (transcript.time_ns((line.value or {}).get("timestamp")) for line in transcript.parse_lines_backwards(end))
+    return at_ns if at_ns and abs(written_ns - next(time for time in times if time)) <= _AGREE_NS else 0
+
+
+def _find_stop(name: str, path: str) -> "tuple[JsonObject | None, bool, bytes, int]":
+    """What ConversationClient.find_stop finds in a transcript, its end, and the time of its last write. Opens regular files only."""
+    from .. import fsio
     from .client import ConversationClient
 
-    client = load_client(name)
-    end, written_ns = _read_end(path)
-    at_ns = client.stopped_ns(end) if isinstance(client, ConversationClient) else 0
-    if not at_ns:
-        return 0
-    times = (transcript.time_ns((line.value or {}).get("timestamp")) for line in transcript.parse_lines_backwards(end))
-    return at_ns if abs(written_ns - next(time for time in times if time)) <= _AGREE_NS else 0
-
-
-def _read_end(path: str) -> tuple[bytes, int]:
-    """Returns (the end of a transcript, the time of its last write in nanoseconds since 1970), or (b"", 0)."""
-    from .. import fsio
-
+    client = load_client(name) if name in NAMES and path else None
+    if not isinstance(client, ConversationClient):
+        return None, False, b"", 0
     try:
         with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
             status = os.fstat(file.fileno())
-            if stat.S_ISREG(status.st_mode):
-                return os.pread(file.fileno(), _TAIL, max(status.st_size - _TAIL, 0)), status.st_mtime_ns
+            if not stat.S_ISREG(status.st_mode):
+                return None, False, b"", 0
+            end = os.pread(file.fileno(), _TAIL, max(status.st_size - _TAIL, 0))
     except (OSError, ValueError):
-        pass
-    return b"", 0
+        return None, False, b"", 0
+    return *client.find_stop(end), end, status.st_mtime_ns
 
 
 _TAIL = 64 * 1024

@@ -35,7 +35,6 @@ _TAGS = (
     ("[Request interrupted by user", transcript.INTERRUPT),
 )
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
-_INTERRUPTED = "[Request interrupted by user"
 """The start of the client's note in a conversation after Esc, in front of " for tool use]" or "]"."""
 _WORKTREE_NOTE = "worktree-state"
 _SEARCHED = 1 << 20  # bytes at the end of a transcript; the client repeats the note with each turn
@@ -229,15 +228,6 @@ class ClaudeClient(client.ConversationClient):
             return None if place is None else {**value, "cwd": root + cwd[len(place) :]}
 
         return transcript.with_lines_replaced(data, change)
-
-    def ends_interrupted(self, end: bytes) -> bool:
-        """True if the last words in the end of a transcript are the client's note that the person pressed Esc."""
-        said = (line.value or {} for line in transcript.parse_lines(end))
-        words = [value for value in said if value.get("type") in ("user", "assistant") and value.get("isSidechain") is not True]
-        if not words or words[-1].get("type") != "user":
-            return False
-        blocks = transcript.content_blocks(transcript.object_or_empty(words[-1].get("message")).get("content"))
-        return any(transcript.text_or_empty(block.get("text")).startswith(_INTERRUPTED) for block in blocks)
 
     def works_in(self, transcript: str, directory: str) -> bool:
         """See `Client`. Where a variable gives the directory of transcripts another name, the client's note of its worktree counts."""

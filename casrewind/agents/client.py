@@ -237,11 +237,6 @@ class Client:
             return {}
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
 
-    def ends_interrupted(self, end: bytes) -> bool:
-        """True if the end of a transcript says that the person interrupted the turn. Most clients report that to a hook, or
-        write nothing of it."""
-        return False
-
     def works_in(self, transcript: str, directory: str) -> bool:
         """True if the client says by the transcript at a path that the session works in a directory. Never raises."""
         return False
@@ -326,18 +321,20 @@ class ConversationClient(Client):
         """The kind of a line, one of transcript.KINDS."""
         raise NotImplementedError
 
-    def stopped_ns(self, end: bytes) -> int:
-        """When the person stopped the newest turn (nanoseconds since 1970), if the end of a transcript says so; else 0. A prompt that
-        was typed later does not count. What the agent said or did later does."""
+    def find_stop(self, end: bytes) -> "tuple[Value | None, bool]":
+        """Returns (the client's note in the end of a transcript that the person stopped the newest turn, or None; True if the person
+        typed nothing for the agent later). Most clients report that to a hook, or write nothing of it."""
         from . import transcript
 
+        is_last = True
         for line in transcript.parse_lines_backwards(end):
             kind = self.kind_of_line(line.value)
             if kind == transcript.INTERRUPT:
-                return transcript.time_ns((line.value or {}).get("timestamp"))
-            if kind in (transcript.ASSISTANT, transcript.TOOL_RESULT, transcript.TASK_NOTIFICATION, transcript.COMPACT_SUMMARY):
+                return line.value, is_last
+            if kind in transcript.OF_AGENT:
                 break
-        return 0
+            is_last = is_last and kind not in transcript.FOR_AGENT
+        return None, False
 
     def prompts(self, data: bytes, *, every: bool = False) -> "list[Prompt]":
         """The user's prompts in conversation order, without abandoned branches unless `every`."""

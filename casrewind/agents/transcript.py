@@ -32,6 +32,10 @@ KINDS = frozenset(
     | {ASSISTANT, ATTACHMENT, SYSTEM, SIDECHAIN, BOOKKEEPING, UNKNOWN}
 )
 
+OF_AGENT = frozenset({ASSISTANT, TOOL_RESULT, TASK_NOTIFICATION, COMPACT_SUMMARY})
+"""Lines that only a turn has which goes on."""
+FOR_AGENT = frozenset({PROMPT, QUEUED, COMMAND})
+"""What a person types for the agent."""
 
 _LONGEST_TITLE = 80  # characters of a title that is taken from a prompt
 

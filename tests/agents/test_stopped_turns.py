@@ -62,6 +62,19 @@ def test_the_note_of_a_client_tells_the_time_until_the_agent_goes_on(tmp_path, n
 
 
 @pytest.mark.parametrize("name", NOTES)
+def test_a_client_that_noted_it_is_idle_until_a_prompt_is_typed(tmp_path, name):
+    recorded = (DATA / f"{RECORDED[name]}.jsonl").read_bytes()
+    for data, is_idle in (
+        (recorded, False),
+        (recorded + line(NOTES[name]), True),
+        (recorded + line(NOTES[name]) + newest_line(name, recorded, transcript.PROMPT), False),
+        (recorded + line(NOTES[name]) + newest_line(name, recorded, transcript.ASSISTANT), False),
+    ):
+        (tmp_path / "session.jsonl").write_bytes(data)
+        assert agents.ends_interrupted(name, str(tmp_path / "session.jsonl")) == is_idle
+
+
+@pytest.mark.parametrize("name", NOTES)
 @pytest.mark.parametrize("wrong", [-3600, -3, 3, 3600])
 def test_a_clock_that_is_not_that_of_the_file_tells_nothing(tmp_path, name, wrong):
     data = (DATA / f"{RECORDED[name]}.jsonl").read_bytes() + line(NOTES[name])
