@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .history.path_history import Logged, PathChange
     from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
-    from .model.domain import Domain, RuleRef, Skip
+    from .model.domain import Domain, RuleRef, Skip, Stop
     from .model.history import Operation
     from .model.lost_work import OnlyCopy
     from .model.manifest import Entry
@@ -119,6 +119,7 @@ __all__ = [
     "Skip",
     "Spared",
     "Status",
+    "Stop",
     "StoreBusy",
     "StoreDamaged",
     "StoreError",
@@ -148,7 +149,7 @@ _ROOMS = {
     "StoreDamaged StoreError StoreFull UsageError WorkspaceError WorkspaceNotFound",
     "model.checkpoint": "Checkpoint Circumstances",
     "model.diff": "Change Counts",
-    "model.domain": "Domain RuleRef Skip",
+    "model.domain": "Domain RuleRef Skip Stop",
     "model.history": "Operation",
     "model.manifest": "Entry",
     "model.lost_work": "OnlyCopy",

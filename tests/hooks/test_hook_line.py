@@ -45,6 +45,7 @@ def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client,
         assert (code, err, answer[key]) == (0, b"", value) and newest["prompt"] in answer[text]
 
 
+@pytest.mark.linux_only("an environment whose packages lie in one directory; that of the emulation has two")
 def test_it_runs_its_own_package_whatever_else_is_installed(installed):
     """The environment's packages hold another casrewind, and one with the name of a module of Python's lies beside ours."""
     context = installed.package.parent / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"

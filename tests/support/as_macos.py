@@ -17,6 +17,7 @@ import os
 import sys
 import sysconfig
 import types
+import unicodedata
 
 _ABSENT_FILES = ("/proc", "/sys")
 _ABSENT_MODULES = ("casrewind.worktree.threaded_comparison",)
@@ -121,6 +122,10 @@ def _as_listed(path):
     if not name:
         return path
     above = _as_listed(above)
+    text = os.fsdecode(name)
+    others = {text.swapcase(), unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)} - {text}
+    if not any(os.path.lexists(os.path.join(above, os.fsencode(other))) for other in others):
+        return os.path.join(above, name)  # a directory is listed only on a disk that folds: tests count what is listed
     with os.scandir(above) as entries:
         names = {entry.name: entry.inode() for entry in entries}
     if name not in names:
