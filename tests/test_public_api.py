@@ -25,7 +25,7 @@ FUNCTIONS = "adopt adopt_moved clone default_settings open prune_missing stores"
 VALUES = (
     "Action Adopted Change Chat Checkpoint CheckpointUsage Circumstances Cloned Collected Comparison Counts Covered Domain Dropped Entry Found Gone Holder Kept Merged "
     "Limits Logged Marked Marking Moved OnlyCopy OpenFile Operation PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed RemoteConfig Restored Rewound Root RuleRef Saved SessionUsage Settings Skip "
-    "Spared Status TextPurged Timeline Turn Usage Verified WrittenDirectory"
+    "Spared Status Stop TextPurged Timeline Turn Usage Verified WrittenDirectory"
 )
 EXCEPTIONS = (
     "AgentError CasrewindError CheckpointError ContentInTheWay DatabaseOpen Declined JournalOpen NothingToUndo StoreBusy StoreDamaged StoreError "
