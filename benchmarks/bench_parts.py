@@ -10,7 +10,7 @@ from casrewind.model import digest as digests
 from casrewind.model import diff as diffs
 from casrewind.model.turn_records import Point
 from casrewind.model.turns import Outline
-from casrewind.change.restore import restore
+from casrewind.change.restore import prepare_restore
 from casrewind.history.present_scan import scan_now
 from casrewind.settings import close_context, open_context
 from casrewind.store import chunker, packs
@@ -76,7 +76,7 @@ def test_diff_of_two_manifests_with_1000_changes(benchmark, context, edited):
 
 def test_plan_of_a_restore_of_1000_edits(benchmark, context, edited):
     point, number = edited
-    assert len(benchmark(lambda: restore(context, point, dry_run=True)).actions) == number
+    assert len(benchmark(lambda: prepare_restore(context, point).plan()).actions) == number
 
 
 def test_arranging_2000_turns(benchmark):

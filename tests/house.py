@@ -194,7 +194,7 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 39_124),
+    Figure("lines of code", lines_of_code, 39_125),
     Figure("modules", modules, 355),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 30),

@@ -230,7 +230,7 @@ def test_hooks_of_a_package_that_is_gone(doctor, home, tmp_path):
 
 
 def test_a_hook_that_fails_in_silence_is_found_by_the_checkpoint_that_is_missing(doctor, copy):
-    with open(copy.place / "ops" / "agent_event.py", "a") as file:
+    with open(copy.place / "upkeep" / "agent_event.py", "a") as file:
         file.write("\n\ndef record_event(*_, **__):\n    raise OSError('the disk is on fire')\n")
     doctor.problem("made no checkpoint", "the disk is on fire")
 

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.cli.terminal import colour_decision
-from casrewind.cli.commands import back
+from casrewind.cli.plan import rewind_report
 from support.terminal import Session
 from support.trees import plant
 
@@ -148,9 +148,9 @@ def test_no_program_of_the_project_gets_the_prompt_that_is_copied(root, tmp_path
     for path in (".:/usr/bin:/bin", ":/usr/bin:/bin", "."):
         monkeypatch.setenv("PATH", path)
         monkeypatch.setenv("WAYLAND_DISPLAY", "none")
-        assert back._copy_to_clipboard("a prompt") not in ("wl-copy", "xclip", "pbcopy", "clip.exe") and not mark.exists()
+        assert rewind_report._copy_to_clipboard("a prompt") not in ("wl-copy", "xclip", "pbcopy", "clip.exe") and not mark.exists()
     monkeypatch.setenv("PATH", f"{root}:/usr/bin:/bin")  # the same programs where the person's own PATH names them
-    assert back._copy_to_clipboard("a prompt") == "wl-copy" and mark.exists()
+    assert rewind_report._copy_to_clipboard("a prompt") == "wl-copy" and mark.exists()
 
 
 @pytest.mark.parametrize("pager", ["head -n 3", "true", "false", "sh -c 'exec 0<&-; sleep 0.3'", "kill $$"])

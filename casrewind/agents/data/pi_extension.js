@@ -174,6 +174,10 @@ const names = (done) => {
   return [...sorted.slice(0, NAMED).map((one) => `  ${SIGNS[one.status] ?? "~"} ${inOneLine(one.path)}`), ...more].map((line) => `\n${line}`).join("");
 };
 
+/** The first paths that a restore left alone, each with the reason. */
+const left = (done) =>
+  (parsed(done.out)?.skipped ?? []).slice(0, NAMED).map((one) => `\n  left alone: ${inOneLine(one.path)}: ${inOneLine(one.reason)}`).join("");
+
 /** Make the files what they were at a checkpoint, or undo that; false when they could not be, or only a plan was shown. */
 const restore = async (args, name, ctx) => {
   const done = await command(args, ctx, RESTORE_SECONDS, true);
@@ -183,7 +187,7 @@ const restore = async (args, name, ctx) => {
     return false;
   }
   if (done.code === 0) say(ctx, `casrewind: ${name}: ${numbers(done)}; /casrewind undo takes it back${names(done)}`);
-  else if (done.code === INCOMPLETE) say(ctx, `casrewind: ${name}, but not all of it: ${numbers(done)}${names(done)}`, "warning");
+  else if (done.code === INCOMPLETE) say(ctx, `casrewind: ${name}, but not all of it: ${numbers(done)}${names(done)}${left(done)}`, "warning");
   else if (done.code === 124) say(ctx, "casrewind is still at it; casrewind status says when it is done", "warning");
   else say(ctx, `casrewind: the files were not restored: ${done.err.trim().slice(-500) || done.code}`, "error");
   return done.code === 0 || done.code === INCOMPLETE;
