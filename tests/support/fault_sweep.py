@@ -283,7 +283,7 @@ def sweep(case, act, *, error=0, forever=False, stride=1, offset=0, thorough_eve
         else:
             report["fired"] += answer["fired"] > 0
             report["answers"].append([at, answer["code"], answer["err"]])
-            if case.names_lost_rights(answer["err"]):
+            if isinstance(case, Case) and case.names_lost_rights(answer["err"]):
                 report["states"]["new, but for named rights"] = report["states"].get("new, but for named rights", 0) + 1
                 continue
         keep_copy("left")
