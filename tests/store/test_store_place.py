@@ -1,8 +1,10 @@
 """Where a store may be made: in a new or an empty directory, and never around the project that it belongs to."""
 
 import os
+import shutil
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -104,3 +106,16 @@ def test_on_a_mac_the_index_lies_beside_its_store_unless_that_is_on_a_share(proj
         run("--store", str(store), "restore", "one", "-y", code=0)
     assert (project / "a").read_bytes() == b"1"
     assert (store / "index").is_dir() == is_beside and bool(os.listdir(tmp_path / "local")) != is_beside
+
+
+def test_what_no_checkpoint_needs_makes_a_lost_store_no_strangers_directory(casrewind, root):
+    """A plan that was shown in a client stays in its own directory of the store."""
+    plant(root, {"f": b"1"})
+    casrewind("save", "-m", "one", code=0)
+    plant(root, {"f": b"2"})
+    assert "nothing has changed yet" in casrewind("restore", "one", "--typed", "restore one", code=0).out
+    store = Path(casrewind.json("status")["store"])
+    for place in ("FORMAT", "ledger", "packs", "index"):
+        shutil.rmtree(store / place) if (store / place).is_dir() else (store / place).unlink()
+    assert (store / "shown").is_dir()
+    casrewind("save", code=0)
