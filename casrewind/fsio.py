@@ -131,6 +131,13 @@ def replace_file(directory: str, name: str, data: bytes, *, temporary: str | Non
     sync_directory(directory)
 
 
+def replace_unsynced(path: str, data: bytes, temporary: str) -> None:
+    """Atomically write a file, mode 0600, that a power cut may take back. `temporary`: a directory on the same file system."""
+    with draft_file(temporary) as (draft, fd):
+        write_all(fd, data)
+        os.rename(draft, path)
+
+
 @contextmanager
 def draft_file(directory: str) -> Iterator[tuple[str, int]]:
     """A temporary file (see `create_draft`) that the caller renames. It is deleted if the caller fails."""

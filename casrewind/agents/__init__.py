@@ -5,7 +5,6 @@ package on every event, so its modules are imported only when used.
 """
 
 import os
-import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING, see casrewind/__init__.py
@@ -98,11 +97,9 @@ def _find_stop(name: str, path: str) -> "tuple[JsonObject | None, bool, bytes, i
     if not isinstance(client, ConversationClient):
         return None, False, b"", 0
     try:
-        with open(os.open(path, fsio.READ_FLAGS), "rb", buffering=0) as file:
-            status = os.fstat(file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                return None, False, b"", 0
-            end = os.pread(file.fileno(), _TAIL, max(status.st_size - _TAIL, 0))
+        with fsio.closing(fsio.open_regular(path)) as fd:
+            status = os.fstat(fd)
+            end = os.pread(fd, _TAIL, max(status.st_size - _TAIL, 0))
     except (OSError, ValueError):
         return None, False, b"", 0
     return *client.find_stop(end), end, status.st_mtime_ns

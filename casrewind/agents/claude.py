@@ -35,7 +35,6 @@ _TAGS = (
     ("[Request interrupted by user", transcript.INTERRUPT),
 )
 _COMMAND_TAGS = ("<command-name>", "<command-message>")
-"""The start of the client's note in a conversation after Esc, in front of " for tool use]" or "]"."""
 _WORKTREE_NOTE = "worktree-state"
 _SEARCHED = 1 << 20  # bytes at the end of a transcript; the client repeats the note with each turn
 _SAID = frozenset({transcript.PROMPT, transcript.COMMAND, transcript.TASK_NOTIFICATION, transcript.ASSISTANT, transcript.COMPACT_SUMMARY})

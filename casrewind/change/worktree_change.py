@@ -16,9 +16,8 @@ from ..messages import printable
 from ..model import history, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.history import History, Operation, Step
+from ..model.history import Operation
 from ..model.manifest import is_directory, same_for_restore
-from ..model.open_file import OpenFile
 from ..model.plan import Action, Kept, Plan
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
@@ -32,14 +31,14 @@ Look = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 
 
 class PlanMoved(Exception):
-    """Something happened since the plan was shown, so that a yes is no answer any more. Nothing was changed. The message says what."""
+    """A person cannot agree to the plan that was shown: something happened since. The message says what. Nothing was changed."""
 
 
 Confirm = Callable[[Plan], bool | Plan]
-"""Agrees to a plan or not. May raise EditsKept or a CasrewindError.
+"""Returns True to go ahead with a plan. May raise EditsKept or a CasrewindError.
 
-If it has an attribute `waits`, and that is False, it asks nobody and decides at once, while the worktree is locked. It may then return
-a plan that a person saw and agreed to earlier: that much is done."""
+One whose attribute `waits` is False asks nobody. It is called under the lock. It may return a plan that a person agreed to earlier: of
+the present plan, what that one has is done."""
 
 
 class ChangeRecord(NamedTuple):
@@ -59,13 +58,13 @@ class WorktreeChange:
         """Looks at nothing yet."""
         self._context, self._look, self._record = context, look, record
         self._shown: Restored | None = None
-        self._steps = _steps_of(history.NO_HISTORY)
+        self._steps = history.NO_HISTORY
 
     def plan(self) -> Restored:
         """What would be done. A later `carry_out` is held against it. Publishes and changes nothing. Raises as `carry_out`."""
         context = self._context
         preflight.refuse_open_journal(context)
-        self._steps = _steps_of(context.store.history(context.root.key))
+        self._steps = history.steps_alone(context.store.history(context.root.key))
         report, now = self._look(DryRunWriter(context.store.read, context.store.read_many))
         report = _with_only_copies(context, now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
         preflight.check_and_add_parent_modes(context, now, report.actions)
@@ -73,8 +72,8 @@ class WorktreeChange:
         return self._shown
 
     def carry_out(self, confirm: Confirm | None = None) -> Restored:
-        """Do what was shown, or all of it if nothing was. `confirm` decides at once. Raises Declined; PlanMoved if the plan that was
-        shown is no answer any more; DatabaseOpen, JournalOpen, StoreBusy and others. Then nothing was changed."""
+        """Do what `plan` showed; do all if it was not called. `confirm` must not wait for a person. Raises Declined, PlanMoved (only
+        after `plan`), DatabaseOpen, JournalOpen, StoreBusy and others; then nothing was changed."""
         done = self._carry_out_locked(confirm)
         return done if self._record.finish is None or not done.safety else self._record.finish(done)
 
@@ -85,7 +84,7 @@ class WorktreeChange:
             preflight.refuse_open_journal(context)
             if self._record.target is not None:
                 preflight.refuse_forgotten(context, self._record.target)
-            if self._shown is not None and _steps_of(context.store.history(context.root.key)) != self._steps:
+            if self._shown is not None and history.steps_alone(context.store.history(context.root.key)) != self._steps:
                 raise PlanMoved("another restore, undo or redo was made here since that plan was shown")
             report, now = self._look(writer)
             if self._shown is not None:
@@ -100,7 +99,7 @@ class WorktreeChange:
         named = () if shown is None else shown.open_files
         if confirm is not None:
             named = preflight.find_open_files(context, report.actions)
-            answer = confirm(_plan_of(report, named))
+            answer = confirm(_plan_of(report._replace(open_files=named)))
             if not answer:
                 raise Declined
             if isinstance(answer, Plan):
@@ -129,8 +128,8 @@ class WorktreeChange:
 def ask_and_carry_out(
     prepare: Callable[[], WorktreeChange], confirm: Confirm | None = None, *, dry_run: bool = False
 ) -> Restored:
-    """Carry a change out if it is confirmed; without `confirm`, at once. A person who is asked keeps nobody waiting; if the question
-    is another one meanwhile, it is asked again. `dry_run`: only plan it. Raises Declined, and as `WorktreeChange.carry_out`."""
+    """Prepare a change, ask `confirm`, and carry the change out. After PlanMoved, prepare and ask again. Nothing is locked while a
+    person is asked. `dry_run`: only plan it. Raises Declined, and as `WorktreeChange.carry_out`."""
     if dry_run:
         return prepare().plan()
     why_again = ""
@@ -139,7 +138,7 @@ def ask_and_carry_out(
         if confirm is None or not getattr(confirm, "waits", True):
             return change.carry_out(confirm)
         shown = change.plan()
-        if shown.actions and not confirm(_plan_of(shown, shown.open_files)._replace(why_again=why_again)):
+        if shown.actions and not confirm(_plan_of(shown)._replace(why_again=why_again)):
             raise Declined
         try:
             return change.carry_out()
@@ -148,7 +147,7 @@ def ask_and_carry_out(
 
 
 def as_shown(shown: Sequence[Action], report: Restored) -> Restored:
-    """What is left of a report if only that is done which was shown and still holds. The rest is kept and named."""
+    """The report with those of its actions that were shown. The paths of the others are kept, as changed just now."""
     agreed, planned = plans.sort_and_pack(shown), plans.sort_and_pack(report.actions)
     if agreed == planned:
         return report
@@ -174,13 +173,8 @@ def _changes_kind(action: Action) -> bool:
     return action.after is not None and is_directory(action.before) != is_directory(action.after)
 
 
-def _steps_of(found: History) -> tuple[Sequence[Step], Sequence[Step]]:
-    """What undo and redo would take. A save changes only what is current."""
-    return found.undo, found.redo
-
-
-def _plan_of(report: Restored, open_files: tuple[OpenFile, ...]) -> Plan:
-    return Plan(report.actions, report.kept, report.merged, report.only_copies, open_files, report.read)
+def _plan_of(report: Restored) -> Plan:
+    return Plan(report.actions, report.kept, report.merged, report.only_copies, report.open_files, report.read)
 
 
 def _with_only_copies(context: Context, now: CapturedState, report: Restored) -> Restored:

@@ -13,7 +13,7 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model import digest as digests
 from ..model import plan as plans
-from ..model.history import History, encode_history
+from ..model.history import History, encode_history, steps_alone
 from ..model.plan import Plan
 
 YES = "yes"
@@ -75,8 +75,7 @@ def code_of_plan(anchor: str, other_choices: str, plan: Plan) -> str:
 
 def digest_of_question(anchor: str, other_choices: str, plan: Plan, history: History) -> bytes:
     """All that a yes depends on but the paths: what is asked for, the open databases, and that no other restore was made."""
-    steps = encode_history(history._replace(current=""))  # which a save changes
-    words = (anchor.encode(), other_choices.encode("utf-8", "surrogateescape"), _open_databases(plan), steps)
+    words = (anchor.encode(), other_choices.encode("utf-8", "surrogateescape"), _open_databases(plan), encode_history(steps_alone(history)))
     return digests.of(b"".join(b"%d\0%s" % (len(word), word) for word in words))
 
 

@@ -138,6 +138,11 @@ class History(NamedTuple):
 NO_HISTORY = History((), (), "")
 
 
+def steps_alone(history: History) -> History:
+    """A history without what the worktree last equalled, which a save changes. Two that are equal tell of the same operations."""
+    return history._replace(current="")
+
+
 def history_after(history: History, operation: Operation) -> History:
     """The history after one more operation. A restore adds a step and clears redo. An undo moves the newest step to
     the redo side, with the undo's executed plan, so that redo reverses exactly that. A redo moves the step back."""

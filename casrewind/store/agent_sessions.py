@@ -135,10 +135,8 @@ class AgentSessions:
         self.record_told(agent, session)
 
     def _replace_without_sync(self, directory: str, name: str, data: bytes) -> None:
-        """Replace a file atomically, but without sync: the next event repeats what a power cut loses."""
-        with fsio.draft_file(os.path.join(self._store, "tmp")) as (draft, fd):
-            fsio.write_all(fd, data)
-            os.rename(draft, os.path.join(directory, name))
+        """Replace a file. The next event repeats what a power cut loses."""
+        fsio.replace_unsynced(os.path.join(directory, name), data, os.path.join(self._store, "tmp"))
 
 
 def find_newest(stores: Iterable[str], agent: str, session: str) -> AgentSession | None:

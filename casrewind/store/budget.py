@@ -54,9 +54,7 @@ class GcState(NamedTuple):
         """Store the state. Errors are ignored."""
         with suppress(OSError):
             text = " ".join(map(str, (_VERSION, *self))) + "\n"
-            with fsio.draft_file(layout.temporary) as (draft, fd):
-                fsio.write_all(fd, text.encode())
-                os.rename(draft, os.path.join(layout.root, _NAME))
+            fsio.replace_unsynced(os.path.join(layout.root, _NAME), text.encode(), layout.temporary)
 
     def reason_to_run_gc_again(self, now_ns: int, packs: int, packed: int, budget: int | None) -> str:
         """The reason to run gc again, or "". `packs`: number of packs; `packed`: their bytes; `budget`: in bytes."""

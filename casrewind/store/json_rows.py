@@ -20,9 +20,7 @@ def write_row(store: str, path: str, row: NamedTuple) -> None:
     with suppress(FileExistsError):
         fsio.make_directory(os.path.dirname(path))
     shape: dict[str, str | int | bool] = {"version": _VERSION, **row._asdict()}
-    with fsio.draft_file(os.path.join(store, "tmp")) as (draft, fd):
-        fsio.write_all(fd, fastjson.encode_flat(shape).encode() + b"\n")
-        os.rename(draft, path)
+    fsio.replace_unsynced(path, fastjson.encode_flat(shape).encode() + b"\n", os.path.join(store, "tmp"))
 
 
 def read_row(path: str, kind: type[Row]) -> "Row | None":

@@ -307,7 +307,7 @@ class PackWriter:
         return checked_blob_of_record(os.pread(fd, place.length, place.offset), digest, place.pack, kind)
 
     def sync(self) -> None:
-        """Sync the drafts without renaming them, so that `finish` has less to do."""
+        """Sync the drafts without renaming them, so that `sync_and_name_packs` has less to do."""
         for _, _, fd in self._drafts:
             fsio.sync_fd(fd, is_followed=True)
 

@@ -1,8 +1,7 @@
 """The plans that were shown in a client last, until their yes.
 
-The danger prevented here: in a client, a plan and the yes to it are two processes. A log that grows in between would make every yes
-one to a plan that is no more, and the person never gets through. A file that is gone or damaged is no plan: then the present
-one is shown.
+The danger prevented here: in a client, one process shows a plan and another gets the yes. If a log grows in between, the plan is another
+one each time, and the person never gets through. A file that is gone or damaged is no plan: then the present one is shown.
 """
 
 import os
@@ -32,9 +31,7 @@ class ShownPlans:
             for directory in (os.path.dirname(self._place), self._place):
                 with suppress(FileExistsError):
                     fsio.make_directory(directory)
-            with fsio.draft_file(os.path.join(self._store, "tmp")) as (draft, fd):
-                fsio.write_all(fd, question + plans.encode(actions))
-                os.rename(draft, os.path.join(self._place, code))
+            fsio.replace_unsynced(os.path.join(self._place, code), question + plans.encode(actions), os.path.join(self._store, "tmp"))
             files = sorted(os.scandir(self._place), key=lambda entry: entry.stat().st_mtime_ns)
             for old in files[:-_OPEN_PLANS]:
                 os.unlink(old.path)
@@ -49,7 +46,7 @@ class ShownPlans:
 
 
 def remove_shown_plans(store: str) -> None:
-    """Forget all of them, as they name paths: before a purge."""
+    """Forget all of them before a purge: they name paths."""
     shutil.rmtree(_place_of(store), ignore_errors=True)
 
 

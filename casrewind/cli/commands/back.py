@@ -76,7 +76,6 @@ COMMAND = Command(
 )
 
 
-
 def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind back."""
     files, chat = options.what != "chat", options.what != "code"

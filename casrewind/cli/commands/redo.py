@@ -1,6 +1,5 @@
 """casrewind redo: the reverse of undo."""
 
-
 from ..._typing import TYPE_CHECKING
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, flag
 from . import Done

@@ -95,7 +95,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         marked = [item.path for item in plan.merged if item.conflicts]
         return question(plan) and (not marked or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
 
-    asking = agreed_twice if options.conflicts == MARKERS and is_asked else question
+    asking = agreed_twice if options.conflicts == MARKERS and question.waits else question
 
     def prepare() -> WorktreeChange:
         return prepare_revert(

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable
 
 from ... import errors, launch
-from ..._typing import TYPE_CHECKING
+from ..._typing import TYPE_CHECKING, TypeVar
 from ...change.execute import Restored
 from ...change.restore import EditsKept
 from ...change.worktree_change import Confirm, WorktreeChange, ask_and_carry_out
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..show.shapes import Shape
 
 CHANGES = "changes files"
+Result = TypeVar("Result")
 
 
 def refuse_hunk_options(options: "ParsedOptions") -> None:
@@ -57,18 +58,27 @@ def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
     )
 
 
+def ask_until_decided(act: "Callable[[], Result]", question: PlanQuestion) -> "Result | None":
+    """What `act` returns. It is called again if the person asks for the plan that keeps edits. None if the person declines: then the
+    question has said so."""
+    while True:
+        try:
+            return act()
+        except EditsKept:
+            continue
+        except Declined:
+            question.print_that_nothing_changed()
+            return None
+
+
 def carry_out_and_print(
     prepare: Callable[[], WorktreeChange], options: "ParsedOptions", done: Done, question: PlanQuestion, facts: "Shape | None" = None, *,
     confirm: Confirm | None = None, is_titled: bool = False,
 ) -> int:  # fmt: skip
-    """Carry out what `prepare` returns, or with --dry-run plan it, and report it; with its title, if `is_titled`, and as JSON with
-    `facts`. A person may decline the question. `confirm`: what asks in its place."""
-    try:
-        report = ask_and_carry_out(prepare, confirm or question, dry_run=options.dry_run)
-    except EditsKept:
-        return carry_out_and_print(prepare, options, done, question, facts, confirm=confirm, is_titled=is_titled)
-    except Declined:
-        question.print_that_nothing_changed()
+    """Carry out the change that `prepare` returns, or plan it with --dry-run. Print the report, with a title if `is_titled`; JSON also has
+    `facts`. `confirm` asks in place of `question`. Returns the exit code."""
+    report = ask_until_decided(lambda: ask_and_carry_out(prepare, confirm or question, dry_run=options.dry_run), question)
+    if report is None:
         return OK
     done()
     if report.dry_run:

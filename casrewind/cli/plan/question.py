@@ -172,8 +172,8 @@ class PlanQuestion:
         return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
     def _agree_or_print(self, plan: Plan, strange: tuple[bytes, ...]) -> bool | Plan:
-        """True if the person typed the code of this very plan, or if it is the smallest step; the plan that was shown, if its code was
-        typed. Else show this one."""
+        """True if the person typed the code of this plan, or if it is the smallest step. The earlier plan, if the person typed its code.
+        Else this plan is shown, and the answer is False."""
         from ...hook.typed_line import code_of_plan, digest_of_question
         from ...store.shown_plans import ShownPlans
 

@@ -12,6 +12,7 @@ from ...model.lost_work import NO_EDITS
 from ..show import restored, shapes
 from ..show.rewound import fork_shape, rewound_lines
 from ..terminal.lines import OK, REMARKS, Done, note, print_json, print_lines
+from .carry_out import ask_until_decided
 from .question import PlanQuestion
 
 if TYPE_CHECKING:
@@ -34,15 +35,8 @@ def rewind_and_report(
     rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
     """Call `rewinding` and report the result. The user may decline the question that it asks."""
-    from ...change.restore import EditsKept
-    from ...errors import Declined
-
-    try:
-        report = rewinding()
-    except EditsKept:
-        return rewind_and_report(rewinding, options, done, question, target)
-    except Declined:
-        question.print_that_nothing_changed()
+    report = ask_until_decided(rewinding, question)
+    if report is None:
         return OK
     done()
     if report.restored is not None and report.dry_run:

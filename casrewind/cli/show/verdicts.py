@@ -8,7 +8,7 @@ from ...model import domain as domains
 from ...store.layout import Layout
 from ...worktree import ignored
 from ...worktree.ignored import Verdict
-from ..show import shapes
+from . import shapes
 
 
 def verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
