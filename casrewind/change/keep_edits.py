@@ -108,8 +108,8 @@ class KeptEdits:
         return self._left_to_other_turn(path, there) or self._left.get(path, outside)
 
     def _left_to_other_turn(self, path: bytes, there: Entry | None) -> Kept | None:
-        """Why a path is left alone that may have an edit of another turn: of one that was running already at the checkpoint, or of
-        the background of a turn. Nobody can take it back alone."""
+        """The reason if another turn may have edited a path, else None: one that was running at the checkpoint, or the background work of
+        one. Such an edit cannot be taken back alone."""
         with suppress(errors.StoreDamaged, errors.ManifestRefused):
             for edit in () if self._provenance is None else self._provenance.edits_of(path, there):
                 if edit.is_background:

@@ -4,7 +4,7 @@ The danger prevented here: a stranger's rules make a save take minutes and gigab
 need, plain rules are not compiled at all, and what google-re2 refuses is asked rule by rule. google-re2 is an extra: a
 missing one, or one that cannot be loaded here, changes the time and no verdict.
 
-pathspec, which holds the rules that are asked often, is imported no sooner: that takes 30 ms, more than a save of one new file.
+pathspec holds the rules that are asked often. It is imported only then: that takes 30 ms, more than a save of one new file.
 """
 
 import sys
@@ -134,7 +134,7 @@ def rule_matches(line: RuleLine, path: str, *, fold: bool) -> bool:
 
 
 class _RuleGroup:
-    """Rules whose order matters. They are asked one by one until it is worth importing pathspec."""
+    """Rules whose order matters. It asks them one by one; once they are asked often, it imports pathspec."""
 
     __slots__ = ("_asked", "_last_first", "verdict")
 

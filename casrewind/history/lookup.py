@@ -173,8 +173,8 @@ def _checkpoint_of_state(place: ReferencePlace, turn: "Turn", point: Checkpoint 
 
 
 def find_common_state(context: Context, target: Checkpoint) -> Checkpoint | None:
-    """The checkpoint of the target's machine that the files here came from last: it was restored and that was not undone, it was
-    cloned, or a checkpoint here has the same files. None if there is none."""
+    """The newest checkpoint of the target's machine that the files here once were: it was restored here and not undone, it was cloned,
+    or a checkpoint here has the same files. None if there is none."""
     store, key = context.store, context.root.key
     points = {point.id: point for point, _ in reversed(store.checkpoints())}  # oldest first
     theirs = {point.id: point for point in points.values() if point.worktree == target.worktree}

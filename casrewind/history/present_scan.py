@@ -1,4 +1,4 @@
-"""A scan of the worktree as it is, for which nothing is recorded, and what each scan is told: the last one, and when a turn was stopped.
+"""Scans the worktree as it is and records nothing. Finds what each scan is told: the stat index, and when a turn was stopped.
 
 The danger prevented here: what a person repairs behind Esc is taken for the agent's. So the moment of a stop counts only if the turn
 was open then, if it lies between the turn's newest checkpoint and this look, and if the transcript's clock is true.
@@ -15,7 +15,7 @@ from ..worktree.reader import ScanSink
 from ..worktree.stat_index import StatIndex
 
 _OPEN = (checkpoints.PROMPT, "tool_batch")
-"""Triggers behind which a turn goes on."""
+"""Triggers after which a turn still runs."""
 
 
 def scan_now(context: Context, sink: ScanSink) -> scans.Scan:

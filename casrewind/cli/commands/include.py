@@ -127,7 +127,8 @@ def matches_in_words(pattern: bytes, count: int) -> str:
 
 
 def print_unasked(effects: RuleEffects, store: str, saved: str = "") -> None:
-    """What is not as it was asked, and what nobody asked for. `saved`: the checkpoint of an include, which holds what is captured."""
+    """Print the paths that did not become what the person asked for, and those that changed unasked. `saved`: the checkpoint of an
+    include, which has the captured ones."""
     for start, entries in (("", effects.left), ("not asked for: ", effects.also)):
         for entry in entries[:SHOWN]:
             name = "" if entry.path == entry.verdict.path else f"{printable(entry.path)}: "

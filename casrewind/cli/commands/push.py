@@ -119,7 +119,7 @@ def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions"
 
 
 def _may_purge_held(opened: "Remote", options: "ParsedOptions") -> bool:
-    """Name the machines whose checkpoints lose what they use of this machine's, and ask."""
+    """True if no other machine uses what this machine pushed, or if a person agrees. Names those machines: their checkpoints lose it."""
     from ...remote.base_chain import holders_of_own
 
     users = holders_of_own(opened)
@@ -132,7 +132,7 @@ def _may_purge_held(opened: "Remote", options: "ParsedOptions") -> bool:
 
 
 def _may_push_anew(context: "Context", opened: "Remote", options: "ParsedOptions") -> bool:
-    """True if a push anew removes nothing from the remote that is not here any more, or if a person agrees to that."""
+    """True if this store still has all that a push anew removes from the remote, or if a person agrees."""
     from ...remote import old_chains
 
     if options.dry_run or options.background or options.wait is not None:

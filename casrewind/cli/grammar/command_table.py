@@ -75,7 +75,7 @@ COMMANDS = {
 ALIASES = {alias: name for name, row in COMMANDS.items() for alias in row.aliases}
 HELP, VERSION = "help", "version"
 PICK = "pick"
-"""Runs on a terminal when no command is named. It is not in the table: nobody types it."""
+"""The command that runs on a terminal without a name. Nobody types it, so the table does not have it."""
 
 
 def load_command(name: str) -> "Command":
