@@ -29,13 +29,12 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     )
     from .history.compare import Comparison
     from .history.path_history import Logged, PathChange
+    from .model.at_risk import OnlyCopy, OpenFile
     from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
     from .model.domain import Domain, RuleRef, Skip, Stop
     from .model.history import Operation
-    from .model.lost_work import OnlyCopy
     from .model.manifest import Entry
-    from .model.open_file import OpenFile
     from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
     from .model.turn_records import Turn
@@ -152,8 +151,7 @@ _ROOMS = {
     "model.domain": "Domain RuleRef Skip Stop",
     "model.history": "Operation",
     "model.manifest": "Entry",
-    "model.lost_work": "OnlyCopy",
-    "model.open_file": "OpenFile",
+    "model.at_risk": "OnlyCopy OpenFile",
     "model.plan": "Action Kept Merged Plan",
     "model.retention": "Dropped Limits",
     "model.turn_records": "Turn",

@@ -346,12 +346,12 @@ class Workspace:
         otherwise StoreBusy is raised. Raises CheckpointNotFound if a turn, or what it changed, is not known, PathNotFound
         if no turn changed a path in `scope`, else as `restore`.
         """
-        from .change import revert, worktree_change
+        from .change import path_merger, revert, worktree_change
         from .history.turn_view import TurnView
 
         view = TurnView(self._context)
         chosen = {turn.n: turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
-        if not chosen or conflicts not in (revert.ASIDE, revert.THEIRS, revert.MARKERS):
+        if not chosen or conflicts not in (path_merger.ASIDE, path_merger.THEIRS, path_merger.MARKERS):
             raise errors.UsageError("revert takes one turn or more, and conflicts as theirs or markers")
         prepare = partial(
             revert.prepare_revert, self._context, view, [chosen[number] for number in sorted(chosen)], paths.check_scope(scope),

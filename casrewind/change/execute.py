@@ -16,12 +16,11 @@ from ..messages import is_disk_full, printable, reason_of
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import plan as plans
+from ..model.at_risk import OnlyCopy, OpenFile
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
 from ..model.history import Operation
-from ..model.lost_work import OnlyCopy
 from ..model.manifest import FILE, Entry
-from ..model.open_file import OpenFile
 from ..model.plan import Action, Actions, Kept, Merged, content_differs
 from ..store import packs
 from ..store.store import Store

@@ -1,7 +1,7 @@
 """A restore that keeps edits: takes back what all turns since a checkpoint changed, and nothing else.
 
 The danger prevented here: a person's lines go away with the work of an agent. So each turn's change is taken back on its
-own, the newest first, as a revert does (change/revert.py), at every path that one of these turns changed. One merge with the
+own, the newest first, as a revert does, at every path that one of these turns changed. One merge with the
 newest turn's end as base would take back the edits between two turns, too. Only the paths in which the checkpoint and now
 differ would leave out a file that a person made and a turn removed: it is in neither. A path that no turn changed is not
 touched.
@@ -23,20 +23,12 @@ from ..model.turn_records import BACKGROUND, Forgotten
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
-from .moved_files import MOVED
+from .edits import SHARED, edits_of_turns, left_alone, reversed_action, with_way_out
+from .moved_files import MOVED, keep_moved_files
+from .path_merger import DAMAGED, PathMerger
+from .possible_actions import possible_actions
 from .preflight import SKIP_DAMAGED
-from .revert import (
-    DAMAGED,
-    SHARED,
-    PathMerger,
-    keep_moved_files,
-    left_alone,
-    reversed_action,
-    what_turns_did,
-    with_way_out,
-)
 from .safety_capture import CapturedState, Stranger, add_present_paths
-from .undo import possible_actions
 
 _BY_EXACT = "--exact takes it back"
 _NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, UNSEEN_END, merge.IS_PURGED})
@@ -58,14 +50,14 @@ class KeptEdits:
             raise errors.CheckpointNotFound(
                 f"turns between {target.id} and now were forgotten: what they changed cannot be told from your edits", hint
             )
-        done = what_turns_did(view, turns, scope, skip_damaged=skip_damaged)
+        done = edits_of_turns(view, turns, scope, skip_damaged=skip_damaged)
         self.turns = tuple(turns)
         self._done = done
         self._left = {item.path: _with_way_out(item) for item in done.kept}
         self._numbers = frozenset(turn.n for turn in turns)
         provenance = Provenance(context, view, target.seq, self._numbers)
         self._provenance: Provenance | None = provenance
-        self._files = PathMerger(context, done.steps, provenance, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        self._files = PathMerger(context, done.by_path, provenance, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
 
@@ -74,7 +66,7 @@ class KeptEdits:
         self._files.set_writer_of_new_contents(writer)
         self._exact = exact.actions
         known = {path for action in exact.actions for path in (action.path, action.source)} | {item.path for item in exact.kept}
-        others = plans.sort_and_pack(reversed_action(path, steps) for path, steps in self._done.steps.items() if path not in known)
+        others = plans.sort_and_pack(reversed_action(path, edits) for path, edits in self._done.by_path.items() if path not in known)
         others, protected = ProtectedPlaces(self._context.tree, self._context.policy.excluded).split_off_protected(others)
         strangers, respelled = dict[bytes, Stranger](), dict(now.respelled)
         unread = (action.path for action in others if action.path not in now.scan.read)
@@ -94,15 +86,15 @@ class KeptEdits:
             return plan
 
         def is_taken_back(item: Kept) -> bool:
-            steps = self._done.steps.get(item.path, ())
-            is_conflict = item.why == merge.CONFLICTS and item.path not in known and bool(steps)
-            return is_conflict and manifest.same_for_restore(finder.find(item.path), steps[-1].change.old)
+            edits = self._done.by_path.get(item.path, ())
+            is_conflict = item.why == merge.CONFLICTS and item.path not in known and bool(edits)
+            return is_conflict and manifest.same_for_restore(finder.find(item.path), edits[-1].change.old)
 
         return plan._replace(kept=tuple(item for item in plan.kept if not is_taken_back(item)))
 
     def _resolve(self, action: Action, there: Entry | None) -> Entry | Kept | None:
         path = action.path
-        if path in self._done.steps:
+        if path in self._done.by_path:
             return self._files.resolve(action, there)
         outside = Kept(path, "it was edited outside of turns", benign=True, why=OUTSIDE)
         return self._left_to_other_turn(path, there) or self._left.get(path, outside)

@@ -15,14 +15,14 @@ from ..messages import printable
 from ..model import diff as diffs
 from ..model import merge, paths
 from ..model.checkpoint import Checkpoint
-from ..model.diff import Change
 from ..model.manifest import Entry
 from ..model.plan import Action, Kept, Merged, Plan
 from ..worktree.spelling import with_other_spellings
+from .edits import Edits, edits_taken_over
 from .keep_edits import KeptEdits
+from .path_merger import PathMerger, lines_in_words
 from .preflight import SKIP_DAMAGED
 from .restore import EditKeeper
-from .revert import PathMerger, RevertStep, WhatTurnsDid, lines_in_words
 
 _WHY = {
     merge.CONFLICTS: "changed here and on {}", merge.REMOVED: "removed here, and changed on {}",
@@ -53,10 +53,9 @@ class MachineMerge(KeptEdits):
         told = DomainComparer(context.store.read).judge(changes, base.domain, target.domain, strict=has_safety(base, target))
         no_longer_captured = frozenset(change.path for change in told.unclear if change.new is None)
         changes = [change for change in changes if covered(change.path) and change.path not in no_longer_captured]
-        # What the machine changed is taken over as a revert takes a change back, from the other side
-        steps = {change.path: [RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)] for change in changes}
-        self.turns, self._done, self._left, self._provenance = (), WhatTurnsDid(steps, (), {}), {}, None
-        self._files = PathMerger(context, steps, None, is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
+        edits = edits_taken_over(changes)
+        self.turns, self._done, self._left, self._provenance = (), Edits(edits, (), {}), {}, None
+        self._files = PathMerger(context, edits, None, is_one=True, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
         self.made = self._files.made
 

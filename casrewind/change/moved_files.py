@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from .. import errors
 from .._typing import NamedTuple
 from ..messages import printable
+from ..model import manifest
+from ..model import plan as plans
 from ..model.diff import Change
 from ..model.manifest import FILE, Entry
 from ..model.merge import FileMovedOn
-from ..model.plan import Action, Kept
-from .path_contents import PathContents
+from ..model.plan import Action, Kept, Plan
+from .edits import Edits
+from .path_merger import PathContents
+from .safety_capture import CapturedState
 
 MOVED = "moved"
 """The word for why such a file is left alone."""
@@ -31,7 +35,24 @@ class _File(NamedTuple):
     entry: Entry
 
 
-def find_moved_files(
+def keep_moved_files(
+    plan: Plan, done: Edits, now: CapturedState, contents: PathContents, *, only_removed: bool = False
+) -> Plan:
+    """The plan without the files to which a turn moved what a path had that is left alone. `only_removed`: what
+    is written over may go."""
+    finder = manifest.Finder(now.load, now.tree)
+    left = {path: finder.find(path) for path in (*done.left, *(item.path for item in plan.kept if item.path in done.by_path))}
+    if not left:
+        return plan
+
+    def changes(path: bytes) -> list[Change]:
+        return [edit.change for edits in (done.by_path, done.left) for edit in edits.get(path, ())]
+
+    going = (each for each in plan.actions if each.after is None) if only_removed else plan.actions
+    return plans.keep_paths(plan, _find_moved_files(contents, changes, left, going))
+
+
+def _find_moved_files(
     contents: PathContents, changes: Callable[[bytes], Sequence[Change]], left: Mapping[bytes, Entry | None], actions: Iterable[Action]
 ) -> list[Kept]:
     """The files of a plan that would lose what one of the paths had that are left alone. `left`: these, with their present

@@ -14,9 +14,9 @@ from contextlib import suppress
 from .. import errors
 from ..context import Context
 from ..model import manifest, paths
+from ..model.at_risk import OnlyCopy
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
-from ..model.lost_work import OnlyCopy
 from ..model.manifest import FILE
 from ..model.plan import Action
 from ..store import packs

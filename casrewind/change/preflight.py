@@ -16,9 +16,9 @@ from ..context import Context
 from ..messages import enumerated, is_process_limit, plural, printable
 from ..model import manifest, paths
 from ..model import plan as plans
+from ..model.at_risk import OpenFile, database_of, may_be_of_database
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR, FILE, LINK, Entry, is_directory, same_for_restore
-from ..model.open_file import OpenFile, database_of, may_be_of_database
 from ..model.plan import Action, Actions, Kept, Plan, content_differs, forbids_owner_to_change_contents
 from ..model.respelled import join_respelled
 from ..store import packs

@@ -40,10 +40,12 @@ from ..worktree.reader import Worktree
 from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
+from .edits import Edits, PathEdit, edits_taken_over
 from .execute import Restored
-from .revert import DAMAGED, PathMerger, RevertStep, WhatTurnsDid, keep_moved_files
+from .moved_files import keep_moved_files
+from .path_merger import DAMAGED, PathMerger
+from .possible_actions import prepare_actions
 from .safety_capture import CapturedState
-from .undo import prepare_actions
 from .worktree_change import ChangeRecord, WorktreeChange
 
 NOT_CAPTURED = "not_captured"
@@ -169,10 +171,10 @@ class _Merger:
         self._context, self._made, self._scope, self._writer = context, made, scope, writer
         self._there = present_scan.scan_now(made.context, writer)
         provenance = None if made.base.more.machine else Provenance(context, TurnView(context), made.base.seq)
-        self._steps: dict[bytes, list[RevertStep]] = {}
-        self._left: dict[bytes, list[RevertStep]] = {}
+        self._edits: dict[bytes, list[PathEdit]] = {}
+        self._left: dict[bytes, list[PathEdit]] = {}
         self.kept: list[Kept] = []
-        self.files = PathMerger(context, self._steps, provenance, is_one=True, skip_damaged=True, hint="")
+        self.files = PathMerger(context, self._edits, provenance, is_one=True, skip_damaged=True, hint="")
         self.files.set_writer_of_new_contents(writer)
         self.files.contents.elsewhere = made.context
         self.made = self.files.made
@@ -192,14 +194,14 @@ class _Merger:
             raise errors.PathNotFound(what, f"casrewind take {shell_quoted_path(self._made.name)} --dry-run lists what changed")
         chosen = self._captured_by_both(self._without_mixed_directories(changes, here), here)
         chosen = self._with_missing_parents(self._without_damaged(chosen), here)
-        self._steps.update((each.path, [_step_of(each)]) for each in chosen)
-        self._left.update((each.path, [_step_of(each)]) for each in changes if each.path not in self._steps)
+        self._edits.update(edits_taken_over(chosen))
+        self._left.update(edits_taken_over(each for each in changes if each.path not in self._edits))
         self.made.update(self._new_contents(chosen))
         return plans.sort_and_pack(Action(each.path, None if _is_purged(each.old) else each.old, each.new, each.path) for each in chosen)
 
-    def what_directory_did(self) -> WhatTurnsDid:
+    def what_directory_did(self) -> Edits:
         """What changed in the directory, as if a turn had done it."""
-        return WhatTurnsDid(self._steps, (), self._left)
+        return Edits(self._edits, (), self._left)
 
     def _kept_because_not_captured(self) -> Iterator[Kept]:
         """What the scan of the directory could not capture, though it should."""
@@ -305,11 +307,6 @@ class _Merger:
         deed = "removed" if present is None else "made" if action.before is None else "edited"
         theirs = "" if action.before is None else "removed " if action.after is None else "changed "
         return found._replace(reason=f"{deed} here{who}, and {theirs}in {name}{_ALSO.get(found.why, '')}", by=by.turns)
-
-
-def _step_of(change: Change) -> RevertStep:
-    """A change of the directory. It is taken over as a revert takes a change back, from the other side."""
-    return RevertStep(0, Change(change.path, change.new, change.old), is_unclear=False)
 
 
 def _is_purged(entry: Entry | None) -> bool:

@@ -16,11 +16,11 @@ from .. import errors
 from .._typing import NamedTuple
 from ..context import Context
 from ..messages import enumerated
+from ..model.at_risk import NO_EDITS, OutsideEdits
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.history import ABORT, REDO, UNDO
 from ..model.line_diff import blocks, lines_of
-from ..model.lost_work import NO_EDITS, OutsideEdits
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, is_of_file

@@ -15,10 +15,9 @@ from itertools import chain, islice
 from .. import errors
 from .._typing import NamedTuple, overload
 from . import paths
+from .at_risk import OnlyCopy, OpenFile
 from .diff import Captured, Change
-from .lost_work import OnlyCopy
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
-from .open_file import OpenFile
 
 MAGIC = b"CRP1"
 OUTSIDE, UNSEEN_END = "outside", "unseen_end"

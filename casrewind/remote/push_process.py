@@ -20,8 +20,8 @@ from ..store import push_notes
 from ..store.push_notes import PushClaim
 from .objects import endpoint_of
 from .push import push
+from .pushed import count_unsent
 from .remote_config import need, open_remote
-from .unsent import unsent
 
 _NICER = 10
 _STEP = 0.2
@@ -54,7 +54,7 @@ def run_push_process(context: Context, interval: float, limit: float = LIMIT, en
                 with suppress(errors.StoreBusy):  # a person pushes or pulls just now
                     push(context, open_remote(context.store, patience=0, environ=environ or {}))
                 claim.release()
-                left = unsent(context)  # only after the release: a hook that found the claim taken has saved before that
+                left = count_unsent(context)  # only after the release: a hook that found the claim taken has saved before that
                 if left is None or not left.number:
                     return
     except (Exception, _TimeOver) as error:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import fsio
 from .._typing import NamedTuple
-from ..model.open_file import OpenFile, database_of
+from ..model.at_risk import OpenFile, database_of
 from .reader import Worktree
 
 _HEADER = b"SQLite format 3\0"

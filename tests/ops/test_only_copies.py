@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from casrewind.model.lost_work import OnlyCopy
+from casrewind.model.at_risk import OnlyCopy
 from support.agent_turns import AgentTurns
 from support.trees import plant
 

@@ -7,7 +7,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import digest
 from casrewind.model.retention import Limits
-from casrewind.change import revert as reverts
+from casrewind.change.path_merger import MARKERS, THEIRS
 from casrewind.history.turn_view import TurnView
 from casrewind.errors import Declined
 from casrewind.workspace import open as opened
@@ -138,7 +138,7 @@ def test_a_turn_that_still_runs_is_named_too(agent):
 def test_with_theirs_the_lines_in_conflict_are_those_before_the_turn(agent):
     turn(agent, "first", {"a.py": text(l1=b"first", l5=b"fifth")})
     write(agent.root, {"a.py": text(l1=b"first", l5=b"mine", l9=b"mine")})
-    report = revert(agent, 1, conflicts=reverts.THEIRS)
+    report = revert(agent, 1, conflicts=THEIRS)
     assert read(agent) == text(l9=b"mine") and not report.incomplete
     assert [(item.taken, item.kept) for item in report.merged] == [(2, 1)]
 
@@ -146,7 +146,7 @@ def test_with_theirs_the_lines_in_conflict_are_those_before_the_turn(agent):
 def test_with_markers_the_file_has_all_three_and_counts_as_incomplete(agent):
     turn(agent, "first", {"a.py": text(l1=b"first", l5=b"fifth")})
     write(agent.root, {"a.py": text(l1=b"first", l5=b"mine")})
-    report = revert(agent, 1, conflicts=reverts.MARKERS)
+    report = revert(agent, 1, conflicts=MARKERS)
     marks = b"<<<<<<< now\nmine\n||||||| after @1\nfifth\n=======\nline 5\n>>>>>>> before @1"
     assert read(agent) == text(l5=marks) and report.incomplete
     assert [(item.taken, item.conflicts) for item in report.merged] == [(1, 1)]

@@ -16,7 +16,7 @@ from casrewind import launch
 from casrewind.hook import background_push
 from casrewind.remote import push_process, remote_config
 from casrewind.remote.sync_state import StateFiles
-from casrewind.remote.unsent import unsent
+from casrewind.remote.pushed import count_unsent
 from casrewind.settings import from_environment, open_until_end
 from casrewind.store import push_notes
 from support.command_in_process import InProcess
@@ -245,7 +245,7 @@ def test_a_push_by_hand_goes_first_and_the_process_in_the_background_finds_nothi
             (process,) = until(pushing.processes)
             assert s3.counts().requests == {}
         pushing.has_ended()
-        assert unsent(context).number == 0 and s3.counts().requests == FIRST
+        assert count_unsent(context).number == 0 and s3.counts().requests == FIRST
 
 
 def test_push_wait_and_push_background_say_how_it_went(pushing, s3):

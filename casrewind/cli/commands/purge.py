@@ -25,7 +25,7 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...context import Context
-    from ...remote.unsent import Unsent
+    from ...remote.pushed import Unsent
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(

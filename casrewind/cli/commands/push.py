@@ -98,7 +98,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":
     """Push now. An error without a hint says how many checkpoints wait for the next push."""
     from ...remote import push as pushes
-    from ...remote.unsent import unsent
+    from ...remote.pushed import count_unsent
 
     try:
         return pushes.push(
@@ -108,7 +108,7 @@ def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions"
     except errors.RemoteError as error:
         if error.hint:
             raise
-        waiting = unsent(context)
+        waiting = count_unsent(context)
         number = 0 if waiting is None else waiting.number
         wait = "waits" if number == 1 else "wait"
         raise errors.RemoteError(error.problem, f"{plural(number, 'checkpoint')} {wait} for the next push") from error
@@ -169,7 +169,7 @@ def _be_background_push(context: "Context", options: "ParsedOptions") -> int:
 def _push_in_background(context: "Context", options: "ParsedOptions", wait: float, first: "SavedFirst") -> int:
     """Start the process of a background push, wait for it at most so many seconds, and start it again while it fails."""
     from ...hook import background_push
-    from ...remote.unsent import unsent
+    from ...remote.pushed import count_unsent
 
     is_incomplete = remark_on_save(first)
     settings, _ = from_environment(store=options.store, force=options.force)
@@ -178,7 +178,7 @@ def _push_in_background(context: "Context", options: "ParsedOptions", wait: floa
     end = time.monotonic() + wait
     while True:
         is_done = background_push.start_push(context.root.path, context.store.remotes, settings, wait=max(end - time.monotonic(), 0.0))
-        found = unsent(context)
+        found = count_unsent(context)
         number = 0 if found is None else found.number
         left = end - time.monotonic()
         if (is_done and not number) or left <= 0:

@@ -250,9 +250,9 @@ def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
 
 
 def _print_remote(context: "Context", options: "ParsedOptions") -> int:
-    from ...remote.unsent import unsent
+    from ...remote.pushed import count_unsent
 
-    found = unsent(context)
+    found = count_unsent(context)
     setting = environment.configuration().remote_push
     if options.json:
         shape = {"url": None, "not_pushed": 0} if found is None else remote_shape(found, setting)

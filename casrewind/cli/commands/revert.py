@@ -66,7 +66,7 @@ _PROMPT = 24  # characters of a prompt in the title of several turns
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
-    from ...change.revert import MARKERS, prepare_revert
+    from ...change import path_merger, revert
 
     refuse_hunk_options(options)
     named = words.Words(context, options)
@@ -95,10 +95,10 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         marked = [item.path for item in plan.merged if item.conflicts]
         return question(plan) and (not marked or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
 
-    asking = agreed_twice if options.conflicts == MARKERS and question.waits else question
+    asking = agreed_twice if options.conflicts == path_merger.MARKERS and question.waits else question
 
     def prepare() -> WorktreeChange:
-        return prepare_revert(
+        return revert.prepare_revert(
             context, named.view, turns, scope, shared=options.shared, running=options.running, conflicts=options.conflicts,
             skip_damaged=options.skip_damaged, edits=edits,
         )  # fmt: skip

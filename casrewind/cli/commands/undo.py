@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...model.at_risk import OutsideEdits
 from ...model.history import UNDO, Step
-from ...model.lost_work import OutsideEdits
 from ...model.plan import Action
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, flag
 from ..plan.carry_out import CHANGES, carry_out_and_print

@@ -28,10 +28,10 @@ from ...history.turn_view import TurnView
 from ...history.worktree_timeline import Part, WorktreeTimeline
 from ...messages import age_in_words, plural, printable
 from ...model import diff as diffs
+from ...model.at_risk import NO_EDITS
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.history import History, Step
-from ...model.lost_work import NO_EDITS
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked

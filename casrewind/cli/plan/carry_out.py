@@ -10,7 +10,7 @@ from ...change.execute import Restored
 from ...change.restore import EditsKept
 from ...change.worktree_change import Confirm, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
-from ...model.lost_work import NO_EDITS
+from ...model.at_risk import NO_EDITS
 from ..show import restored
 from ..terminal.lines import OK, REMARKS, Done, print_json, print_line, print_lines
 from ..terminal.questions import question_stream

@@ -20,7 +20,7 @@ from ..show.text import Line
 if TYPE_CHECKING:
     from ...change.execute import Restored
     from ...model.turn_records import Turn
-    from ...remote.unsent import Unsent
+    from ...remote.pushed import Unsent
     from ...upkeep.inclusion import LostRule
 
 
@@ -31,9 +31,9 @@ def find_unsent(context: Context) -> "Unsent | None":
     """What waits for a push. Without a remote nothing about remotes is imported."""
     if not os.path.lexists(context.store.remotes):
         return None
-    from ...remote.unsent import unsent
+    from ...remote.pushed import count_unsent
 
-    return unsent(context)
+    return count_unsent(context)
 
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from ..._typing import TYPE_CHECKING
 from ...change.preflight import refuse_open_databases
 from ...change.restore import EditKeeper, EditsKept, NewKeeper
+from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.checkpoint import Checkpoint
-from ...model.lost_work import NO_EDITS, OutsideEdits
 from ...model.plan import Action, Plan, sort_and_pack
 from ..show import restored
 from ..show.text import PIPED, Line

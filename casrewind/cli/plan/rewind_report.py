@@ -8,7 +8,7 @@ from ... import launch
 from ..._typing import TYPE_CHECKING
 from ...change.rewind import Rewound
 from ...history.conversation import RewindTarget
-from ...model.lost_work import NO_EDITS
+from ...model.at_risk import NO_EDITS
 from ..show import restored, shapes
 from ..show.rewound import fork_shape, rewound_lines
 from ..terminal.lines import OK, REMARKS, Done, note, print_json, print_lines

@@ -10,7 +10,7 @@ from .text import cut_to, human_size, signed_counts
 
 if TYPE_CHECKING:
     from ...remote.outgoing import SavedFirst
-    from ...remote.unsent import Unsent
+    from ...remote.pushed import Unsent
     from ...remote.verify_chains import VerifiedRemote
 
 _SHOWN, _WIDTH = 8, 60

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import enumerated, plural, printable, shell_quoted_path
+from ...model.at_risk import OnlyCopy, OutsideEdits
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
 from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
-from ...model.lost_work import OnlyCopy, OutsideEdits
 from ...model.plan import EDITED, OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
@@ -16,7 +16,7 @@ from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size,
 if TYPE_CHECKING:
     from ...change.execute import Restored
     from ...history.inner_projects import InnerTurns
-    from ...model.open_file import OpenFile
+    from ...model.at_risk import OpenFile
     from ...model.turn_records import Turn
     from ...upkeep.inclusion import LostRule
     from .changes import Row

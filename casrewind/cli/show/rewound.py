@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
 from ...messages import enumerated, plural, printable, shell_quoted_path
-from ...model.lost_work import NO_EDITS, OutsideEdits
+from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
 from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
 from .text import SHOWN, Line

@@ -1,0 +1,144 @@
+"""The edits that a plan takes back or takes over, path by path: those of turns, of a directory, or of another machine.
+
+The danger prevented here: work of another turn or of a person goes with a turn's own. A path that another turn may have changed at the
+same time, one that the turn may not have made, and one that changed before anybody saw the turn's end are left alone.
+"""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+from .. import errors
+from .._typing import NamedTuple
+from ..history.turn_view import TurnView
+from ..messages import printable
+from ..model import manifest, merge, paths
+from ..model.diff import Change, topmost_unclear
+from ..model.manifest import PURGED
+from ..model.plan import UNSEEN_END, Action, Kept
+from ..model.turn_records import NOT_SAVED, Turn
+from ..worktree.spelling import with_other_spellings
+from .safety_capture import CapturedState
+
+SHARED = "shared"
+"""The word for why a path is left alone that another turn may have changed, too."""
+
+
+class PathEdit(NamedTuple):
+    """What a turn did to a path, to be taken back. `is_unclear`: the path was not captured after the turn."""
+
+    turn: int
+    """The number of the turn; 0 if no turn made it."""
+    change: Change
+    is_unclear: bool
+
+
+class Edits(NamedTuple):
+    """What turns did to each path, the newest turn first, and the paths that are left alone whatever they are now. `left`: what
+    turns did to those, and where they took away what may be of other turns."""
+
+    by_path: Mapping[bytes, Sequence[PathEdit]]
+    kept: tuple[Kept, ...]
+    left: Mapping[bytes, Sequence[PathEdit]]
+
+
+def edits_taken_over(changes: Iterable[Change]) -> dict[bytes, list[PathEdit]]:
+    """Changes of a directory or of another machine, by path. What is taken over is taken back from the other side."""
+    return {each.path: [PathEdit(0, Change(each.path, each.new, each.old), is_unclear=False)] for each in changes}
+
+
+def edits_of_turns(
+    view: TurnView, turns: Sequence[Turn], scope: Sequence[bytes] = (), *, shared: bool = False, skip_damaged: bool = False
+) -> Edits:
+    """What these turns, the newest first, changed at the paths in `scope`. Raises as revert.prepare_revert."""
+    edits: dict[bytes, list[PathEdit]] = {}
+    kept: dict[bytes, Kept] = {}
+    taken, filled = frozenset(turn.n for turn in turns), list[Turn]()
+    for turn in turns:
+        if turn.not_saved:
+            raise errors.CheckpointNotFound(
+                f"what @{turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
+                "casrewind diff shows them together, and casrewind restore takes a state back"
+            )
+        if turn.to_now and turn.before is not None:
+            view.scan_worktree()
+        filled.append(view.with_changes(turn))
+    scope = with_other_spellings(view.tree, scope, (change.path for turn in filled for change in turn.changes or ()))
+    places = paths.PathScope(scope)
+    for turn in filled:
+        found = view.comparison(turn, scope)
+        if turn.damaged and not skip_damaged:
+            raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
+        known = {change.path for change in found.changes}
+        unclear = [change for change in found.unclear if change.path not in known]
+        gone = [change for change in unclear if change.new is None]
+        left = [*_paths_left_alone(turn, taken, is_shared=shared), *_paths_that_turn_may_not_have_made(unclear)]
+        for item in left:
+            if places.covers(item.path):
+                names_turn = len(turns) == 1 or item.why == UNSEEN_END
+                kept.setdefault(item.path, item if names_turn else item._replace(reason=f"@{turn.n}: {item.reason}"))
+        for change in found.changes:
+            edits.setdefault(change.path, []).append(PathEdit(turn.n, change, is_unclear=False))
+        for change in gone:
+            edits.setdefault(change.path, []).append(PathEdit(turn.n, change, is_unclear=True))
+    if scope and not edits and not kept:
+        names, what = ", ".join(map(printable, scope)), f"@{turns[0].n}" if len(turns) == 1 else "these turns"
+        raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
+    taken_back = {path: found for path, found in edits.items() if path not in kept}
+    untouched = {path: found for path, found in edits.items() if path in kept}
+    for edit in () if shared else _edits_that_displaced(filled, taken, places):
+        untouched[edit.change.path] = [*untouched.get(edit.change.path, ()), edit]
+    return Edits(taken_back, tuple(kept.values()), untouched)
+
+
+def _edits_that_displaced(turns: Iterable[Turn], taken: frozenset[int], places: paths.PathScope) -> Iterator[PathEdit]:
+    """The edits that took away what may be of other turns than those that are taken back."""
+    for turn in turns:
+        for change, numbers in turn.displaced:
+            if places.covers(change.path) and not taken.issuperset(numbers):
+                yield PathEdit(turn.n, change, is_unclear=False)
+
+
+def left_alone(done: Edits, now: CapturedState) -> Iterator[Kept]:
+    """The paths that are left alone, without those where nothing is to do: one turn changed them, and they are as before it."""
+    finder = manifest.Finder(now.load, now.tree)
+    for item in done.kept:
+        edits = done.left.get(item.path, ())
+        if item.why != UNSEEN_END or len(edits) != 1 or not manifest.same_for_restore(finder.find(item.path), edits[0].change.old):
+            yield item
+
+
+def reversed_action(path: bytes, edits: Sequence[PathEdit]) -> Action:
+    """What the turns did to a path, reversed. A plan holds nothing that was purged."""
+    before, after = (None if one is None or one.kind == PURGED else one for one in (edits[0].change.new, edits[-1].change.old))
+    return Action(path, before, after, path)
+
+
+def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> Iterator[Kept]:
+    """The paths of a turn that are left alone whatever they are now. `taken`: the turns that are taken back, too."""
+    for path, every in () if is_shared else turn.shared:
+        numbers = tuple(number for number in every if number not in taken)
+        if not numbers:
+            continue
+        yield Kept(path, _why_shared_with(numbers), benign=False, why=SHARED, by=numbers)
+    for path in turn.purged:
+        yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
+    for path in () if is_shared else turn.doubtful:
+        yield Kept(path, f"may be yours: @{turn.n} ended unseen", benign=False, why=UNSEEN_END)
+
+
+def _why_shared_with(numbers: Sequence[int]) -> str:
+    """Why a path is left alone that these turns may have changed, too."""
+    return f"changed while {' and '.join(f'@{number}' for number in numbers)} ran, too"
+
+
+def with_way_out(item: Kept, options: Mapping[str, str]) -> Kept:
+    """A path that is left alone, and what takes it back all the same. `options`: that by why it is left alone."""
+    way = options.get(item.why)
+    return item if way is None else item._replace(reason=f"{item.reason}; {way}")
+
+
+def _paths_that_turn_may_not_have_made(unclear: Sequence[Change]) -> Iterator[Kept]:
+    """The paths that the turn may not have made. As in a restore, they stay; a directory stands for what is in it."""
+    for change in topmost_unclear([change for change in unclear if change.old is None]):
+        yield Kept(change.path, "not captured before the turn, so it may be older", benign=True)
+
+
