@@ -180,7 +180,7 @@ class Workspace:
     def cat(self, point: Checkpoint | str, path: bytes) -> Iterator[bytes]:
         """The bytes of a file in a checkpoint, or a link's target, in pieces of about 1 MiB. Raises PathNotFound at
         once if the path is not a file; any piece may raise StoreDamaged. Read all pieces: gc waits for that."""
-        from .history.path_history import stream_file
+        from .history.lookup import stream_file
 
         return stream_file(self._context, self.checkpoint(point), path)
 

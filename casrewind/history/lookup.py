@@ -1,15 +1,19 @@
-"""Finds checkpoints: those of a worktree, and the one that a reference or an entry of a conversation names."""
+"""Finds checkpoints: those of a worktree, and the one that a reference or an entry of a conversation names; and a file in one."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..context import Context
-from ..messages import format_moment
+from ..messages import format_moment, printable
 from ..model import checkpoint as checkpoints
+from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
+from ..model.domain import Skip, all_skips
+from ..model.manifest import DIR, LINK, PURGED, Entry
 from ..store.catalog import Marked
 from . import checkpoint_names as names
 from .checkpoint_names import LEAST_PREFIX, NEWEST, REMOTE, ReferencePlace, is_labelled, is_listed, label_of, turn_of
@@ -307,3 +311,44 @@ def _only_one(found: list[Checkpoint], reference: str, form: str) -> Checkpoint:
         return found[0]
     shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
     raise errors.AmbiguousReference(f"{form} {reference!r} names {len(found)} checkpoints: {shown}", "give the id of one")
+
+
+def stream_file(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+    """The bytes of a file (or of a symlink's target) in a checkpoint, piece by piece and verified. `path` is relative
+    to the root. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
+    pieces = _content_in_pieces(context, point, path)
+    return chain((next(pieces, b""),), pieces)
+
+
+def _content_in_pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
+    with context.store.hold_shared_lock():
+        entry = find_file_or_link(context, point, path)
+        if entry.kind == LINK:
+            yield entry.target
+        else:
+            yield from context.store.content(entry)
+
+
+def find_file_or_link(context: Context, point: Checkpoint, path: bytes) -> Entry:
+    """The entry of a file or symlink. Raises PathNotFound."""
+    entry = manifest.Finder(context.store.load_tree, point.tree).find(path) if path else None
+    name = printable(path or b".")
+    if not path or (entry is not None and entry.kind == DIR):
+        raise errors.PathNotFound(
+            f"{name} is a directory in {point.id}",
+            f"name a file in it (casrewind show {point.id} lists them), or have it written elsewhere with casrewind restore {point.id} "
+            f"--to DIR",
+        )
+    if entry is None:
+        skip = _find_skip_at_or_above(path, all_skips(context.store.domain(point.domain)))
+        why = f": {printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
+        raise errors.PathNotFound(f"no {name} in {point.id}{why}", f"casrewind show {point.id} lists what it holds")
+    if entry.kind == PURGED:
+        raise errors.PathNotFound(f"{name} was purged from {point.id}: its bytes are gone from the store")
+    return entry
+
+
+def _find_skip_at_or_above(path: bytes, skips: tuple[Skip, ...]) -> Skip | None:
+    """The skip record of a path or of a directory above it."""
+    above = {path, *paths.parents(path)}
+    return next((skip for skip in skips if skip.path in above), None)

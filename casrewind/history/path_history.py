@@ -14,8 +14,7 @@ from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change, Counts
 from ..model.directory_nodes import NodeList
-from ..model.domain import Skip, all_skips
-from ..model.manifest import DIR, LINK, PURGED, Entry
+from ..model.manifest import DIR, Entry
 from ..store import packs
 from ..store.catalog import Marked
 from ..store.store import Store
@@ -320,44 +319,3 @@ def _why_no_history(context: Context, path: bytes, timeline: Sequence[_Pair], ev
         if near is not None:
             return (f"{said}; the nearest known name is {printable(near)}, in {point.id}",)
     return said, "casrewind show last lists what the newest one holds"
-
-
-def stream_file(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-    """The bytes of a file (or of a symlink's target) in a checkpoint, piece by piece and verified. `path` is relative
-    to the root. gc waits until the last piece. Raises PathNotFound for anything else, StoreDamaged at any piece."""
-    pieces = _content_in_pieces(context, point, path)
-    return chain((next(pieces, b""),), pieces)
-
-
-def _content_in_pieces(context: Context, point: Checkpoint, path: bytes) -> Iterator[bytes]:
-    with context.store.hold_shared_lock():
-        entry = _find_file_or_link(context, point, path)
-        if entry.kind == LINK:
-            yield entry.target
-        else:
-            yield from context.store.content(entry)
-
-
-def _find_file_or_link(context: Context, point: Checkpoint, path: bytes) -> Entry:
-    """The entry of a file or symlink. Raises PathNotFound."""
-    entry = manifest.Finder(context.store.load_tree, point.tree).find(path) if path else None
-    name = printable(path or b".")
-    if not path or (entry is not None and entry.kind == DIR):
-        raise errors.PathNotFound(
-            f"{name} is a directory in {point.id}",
-            f"name a file in it (casrewind show {point.id} lists them), or have it written elsewhere with casrewind restore {point.id} "
-            f"--to DIR",
-        )
-    if entry is None:
-        skip = _find_skip_at_or_above(path, all_skips(context.store.domain(point.domain)))
-        why = f": {printable(skip.path)} was not captured ({skip.reason})" if skip is not None else ""
-        raise errors.PathNotFound(f"no {name} in {point.id}{why}", f"casrewind show {point.id} lists what it holds")
-    if entry.kind == PURGED:
-        raise errors.PathNotFound(f"{name} was purged from {point.id}: its bytes are gone from the store")
-    return entry
-
-
-def _find_skip_at_or_above(path: bytes, skips: tuple[Skip, ...]) -> Skip | None:
-    """The skip record of a path or of a directory above it."""
-    above = {path, *paths.parents(path)}
-    return next((skip for skip in skips if skip.path in above), None)

@@ -11,6 +11,7 @@ only if it is proved, that of another agent's session if it may be one.
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
+from itertools import takewhile
 
 from .. import errors
 from .._typing import NamedTuple
@@ -18,14 +19,16 @@ from ..context import Context
 from ..messages import enumerated
 from ..model.at_risk import NO_EDITS, OutsideEdits
 from ..model.checkpoint import Checkpoint
-from ..model.diff import Change
+from ..model.diff import Change, diff
 from ..model.history import ABORT, REDO, UNDO
 from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, is_of_file
-from ..model.turn_records import BACKGROUND, OPERATIONS, Outside, Reset, Row, Turn, is_of_person
+from ..model.turn_records import BACKGROUND, OPERATIONS, Interval, Outside, Reset, Row, is_of_person
+from .compare import comparison_of_changes
 from .lookup import find_common_state
+from .rename_detection import Rename, find_renames
 from .turn_view import TurnView
 from .worktree_timeline import WorktreeTimeline
 
@@ -60,13 +63,16 @@ _BRING_BACK = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO], OPERATIONS[ABORT]})
 
 class Edit(NamedTuple):
     """What happened to a path between two known states. `makers`: who did it. Several makers are candidates: one of them did. No
-    maker means an operation, or that it is unknown. `row`: the row that has it, None since the newest checkpoint."""
+    maker means an operation, or that it is unknown."""
 
     makers: Makers
     path: bytes
     old: Entry | None
     new: Entry | None
     row: Row | None
+    """The row of what no turn did, if there is one. None since the newest checkpoint."""
+    order: int = 0
+    """See Interval."""
 
     @property
     def is_background(self) -> bool:
@@ -80,29 +86,40 @@ class Provenance:
     def __init__(self, context: Context, view: TurnView, since: int = 0, left_out: Collection[int] = ()) -> None:
         """`since`: only edits after this record of the ledger count. `left_out`: numbers of turns that no answer names."""
         self._context, self._view, self._left_out = context, view, frozenset(left_out)
-        self._rows = view.rows(wanted=lambda row: view.is_after(row, since))
-        self._steps: dict[bytes, list[tuple[Row, Change]]] = {}
-        """The steps of each path in the rows that were read so far, newest first."""
+        self._intervals = takewhile(lambda interval: interval.order > 2 * since, view.intervals())
+        self._changes: dict[bytes, list[tuple[Interval, Change]]] = {}
+        """The changes of each path in the intervals that were read so far, newest first."""
+        self._doubtful: dict[int, frozenset[bytes]] = {}
         self._finders: dict[str, Finder] = {}
         """Of the checkpoints to which operations went back."""
 
     def edits_of(self, path: bytes, present: Entry | None) -> Iterator[Edit]:
         """The edits that the present entry of a path has, newest first. Raises StoreDamaged, ManifestRefused."""
-        known, limit = self._newest(path), -1
-        if not same_for_restore(known, present):
-            yield Edit(self._makers_since_newest, path, known, present, None)
-        for row, change in self._steps_of(path):
-            if not same_for_restore(change.new, known) or same_for_restore(change.old, known):
-                continue  # what this step made was replaced, or is gone
-            if limit >= 0 and self._view.is_after(row, limit):
-                continue  # behind the state that a restore brought back
-            if isinstance(row, Reset) and row.kind in _BRING_BACK:
+        newest = self.edit_since_newest(path, present)
+        if newest is not None:
+            yield newest
+        yield from self.edits_before(path, present if newest is None else newest.old)
+
+    def edit_since_newest(self, path: bytes, present: Entry | None) -> Edit | None:
+        """The edit of a path since the newest checkpoint."""
+        known = self._newest(path)
+        return None if same_for_restore(known, present) else Edit(self._makers_since_newest, path, known, present, None)
+
+    def edits_before(self, path: bytes, known: Entry | None, limit: int = -1, *, by_lines: bool = False) -> Iterator[Edit]:
+        """The edits that an entry of a path has, newest first: only those whose order is at most `limit`, if that is not negative.
+        `by_lines`: for whoever traces lines, an undo and a restore of another machine's file are edits, too.
+        Raises StoreDamaged, ManifestRefused."""
+        for interval, change in self._changes_at(path):
+            if 0 <= limit < interval.order or not same_for_restore(change.new, known) or same_for_restore(change.old, known):
+                continue  # behind the state that a restore brought back; or what was made was replaced, or is gone
+            row = interval.row
+            if isinstance(row, Reset) and row.kind in _BRING_BACK and not by_lines:
                 continue
             target = self._view.named.get(row.target) if isinstance(row, Reset) and not is_of_person(row) else None
-            if target is not None and self._has_entry(target, path, known):
-                limit = target.seq
+            if target is not None and self._has_entry(target, path, known) and not (by_lines and (known is None or target.more.machine)):
+                limit = 2 * target.seq
                 continue
-            yield Edit(_makers_of_row(row, path), path, change.old, known, row)
+            yield Edit(self._makers_in(interval, path), path, change.old, known, row, interval.order)
             known = change.old
 
     def makers_of(self, path: bytes, present: Entry | None) -> Makers:
@@ -154,27 +171,59 @@ class Provenance:
         perhaps = dict.fromkeys(makers for makers, whole in zip(asked, found, strict=True) if makers.turns and not whole.is_one)
         return Makers(tuple(sorted(turns)), any(makers.is_person for makers in certain), tuple(perhaps))
 
-    def _steps_of(self, path: bytes) -> Iterator[tuple[Row, Change]]:
-        """What the rows changed at a path, newest first. Rows are read as far as they are asked for."""
-        found = self._steps.setdefault(path, [])
+    def moved_here(self, edit: Edit) -> Rename | None:
+        """Where a file came from that an edit made: one that went in the same step, with the same or similar content."""
+        if edit.order:
+            changes = next((interval.changes for interval, _ in self._changes[edit.path] if interval.order == edit.order), ())
+        else:
+            self._view.scan_worktree()
+            seen, newest = self._view.seen, next(iter(self._view.points.values()), None)
+            changes = () if seen is None or newest is None else tuple(diff(seen.load, newest.tree, seen.tree))
+        found = comparison_of_changes(self._context, changes, to_now=not edit.order)
+        return next((each for each in find_renames(found) if each.path == edit.path), None)
+
+    def entry_in(self, point: Checkpoint, path: bytes) -> Entry | None:
+        """The entry of a path in a checkpoint."""
+        if point.id not in self._finders:
+            self._finders[point.id] = Finder(self._context.store.load_tree, point.tree)
+        return self._finders[point.id].find(path)
+
+    def _changes_at(self, path: bytes) -> Iterator[tuple[Interval, Change]]:
+        """The changes at a path, newest first. Intervals are read as far as they are asked for."""
+        found = self._changes.setdefault(path, [])
         at = 0
         while True:
             while at == len(found):
-                row = next(self._rows, None)
-                if row is None:
+                interval = next(self._intervals, None)
+                if interval is None:
                     return
-                if isinstance(row, Turn) and row.to_now:  # what came behind the newest checkpoint is an edit of its own
-                    row = self._view.with_changes_so_far(row)
-                for change in _changes_of_row(row):
-                    self._steps.setdefault(change.path, []).append((row, change))
+                for change in interval.changes:
+                    self._changes.setdefault(change.path, []).append((interval, change))
             yield found[at]
             at += 1
 
+    def _makers_in(self, interval: Interval, path: bytes) -> Makers:
+        """Who may have made the change of an interval at a path."""
+        if interval.turns:
+            return Makers(interval.turns, is_person=any(path in self._doubtful_in(number) for number in interval.turns))
+        if isinstance(interval.row, Outside) and interval.row.kind == BACKGROUND:
+            return Makers((interval.row.of,))
+        return Makers((), is_person=interval.row is not None and is_of_person(interval.row))
+
+    def _doubtful_in(self, number: int) -> frozenset[bytes]:
+        """The paths that somebody else may have changed, because nobody saw the end of a turn."""
+        if number not in self._doubtful:
+            turn = self._view.turns[number - 1]
+            if turn.mixed and turn.to_now:
+                turn = self._view.with_changes_so_far(turn)
+            elif turn.mixed:
+                turn = self._view.with_changes(turn)
+            self._doubtful[number] = frozenset(turn.doubtful)
+        return self._doubtful[number]
+
     def _has_entry(self, point: Checkpoint, path: bytes, entry: Entry | None) -> bool:
         """True if a checkpoint has this entry at a path."""
-        if point.id not in self._finders:
-            self._finders[point.id] = Finder(self._context.store.load_tree, point.tree)
-        return same_for_restore(self._finders[point.id].find(path), entry)
+        return same_for_restore(self.entry_in(point, path), entry)
 
     @cached_property
     def _newest(self) -> Callable[[bytes], Entry | None]:
@@ -185,21 +234,6 @@ class Provenance:
         """Who made the changes since the newest checkpoint."""
         running = [turn for turn in self._view.turns if turn.to_now]
         return Makers(tuple(turn.n for turn in running), is_person=not running or any(turn.mixed for turn in running))
-
-
-def _changes_of_row(row: Row) -> Sequence[Change]:
-    """The changes of a row that are known."""
-    return (row.changes or ()) if isinstance(row, Turn | Outside | Reset) and not row.damaged else ()
-
-
-def _makers_of_row(row: Row, path: bytes) -> Makers:
-    """Who may have made the change of a row at a path."""
-    if isinstance(row, Turn):
-        others = next((numbers for shared, numbers in row.shared if shared == path), ())
-        return Makers(tuple(sorted({row.n, *others})), path in row.doubtful)
-    if isinstance(row, Outside) and row.kind == BACKGROUND:
-        return Makers((row.of,))
-    return Makers((), is_person=is_of_person(row))
 
 
 def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:
@@ -276,7 +310,7 @@ def is_of_turn_alone(context: Context, before: Checkpoint, actions: Iterable[Act
             if present == wanted and path == source:
                 continue  # it only opens a directory
             edits = list(provenance.edits_of(path, present)) if path == source else []
-            if len(edits) != 1 or edits[0].makers != alone or not same_for_restore(edits[0].old, wanted):
+            if not edits or any(edit.makers != alone for edit in edits) or not same_for_restore(edits[-1].old, wanted):
                 return False
     except (errors.StoreDamaged, errors.ManifestRefused):
         return False

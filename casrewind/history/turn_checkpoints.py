@@ -6,8 +6,8 @@ from .. import agents
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import history
-from ..model import turns as rows_of
 from ..model.checkpoint import Checkpoint
+from ..model.turn_boundaries import checkpoints_by_turn
 from ..model.turn_records import PastOperation, Point
 from ..store.catalog import UNMARKED, Marked
 from .checkpoint_names import label_of
@@ -20,7 +20,7 @@ def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[f
     worktrees: dict[bytes, list[tuple[Checkpoint, Marked]]] = {}
     for pair in everything:
         worktrees.setdefault(pair[0].worktree, []).append(pair)
-    return tuple(group for found in worktrees.values() for group in rows_of.checkpoints_by_turn(records_of(found, ())))
+    return tuple(group for found in worktrees.values() for group in checkpoints_by_turn(records_of(found, ())))
 
 
 def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | PastOperation]:

@@ -14,12 +14,23 @@ from ..agents import client_process
 from ..context import Context
 from ..model import diff as diffs
 from ..model import history, manifest
-from ..model import turns as rows_of
 from ..model.checkpoint import PROMPT, RUN, SAFETY, Checkpoint
+from ..model.composed_changes import changes_beyond_plans
 from ..model.diff import Change
 from ..model.domain import Stop
 from ..model.manifest import Entry, Loader, Tree
-from ..model.turn_records import NOT_SAVED, Difference, Outside, PastOperation, Reset, Row, State, Turn, row_name
+from ..model.turn_records import (
+    NOT_SAVED,
+    Difference,
+    Interval,
+    Outside,
+    PastOperation,
+    Reset,
+    Row,
+    State,
+    Turn,
+    row_name,
+)
 from ..model.turns import Outline
 from ..store.agent_sessions import AgentSession
 from ..store.catalog import Marked
@@ -127,6 +138,10 @@ class TurnView:
     ) -> Iterator[Row]:
         """All rows, newest first, with their changes; down to `most` turns. `wanted`, `part`: see Outline.rows."""
         return self._outline.rows(self._differ, most, wanted, part)
+
+    def intervals(self) -> Iterator[Interval]:
+        """See Outline.intervals."""
+        return self._outline.intervals(self._differ)
 
     def count_down_to(self, turns: int, saves: int) -> int:
         """See Outline.count_down_to."""
@@ -336,7 +351,7 @@ class _StoreDiffer:
         known = [plan.changes for plan in plans if plan.changes is not None]
         if len(known) != len(plans):
             return Difference(None, damaged=True)
-        changes = rows_of.changes_beyond_plans(changes, known) if known else changes
+        changes = changes_beyond_plans(changes, known) if known else changes
         planned = frozenset(change.path for plan in known for change in plan)
         if new is None:
             told = compare.judge_now(self._context, self._comparer, changes, old.domain, self._tree_of_worktree, planned)

@@ -11,8 +11,8 @@ from .._typing import NamedTuple
 from ..agents import client_process
 from ..context import Context
 from ..model import checkpoint as checkpoints
-from ..model.certain_turns import certain_counts, certain_from_position, needs_no_older_record
 from ..model.checkpoint import Checkpoint
+from ..model.turn_boundaries import certain_counts, certain_from_position, needs_no_older_record
 from ..model.turn_records import Point
 from ..store.catalog import Marked
 from .checkpoint_names import ReferencePlace

@@ -2,14 +2,17 @@
 
 The danger prevented here: one prompt is charged with the work of another. A checkpoint that fits no turn for certain
 belongs to no turn. A missing end is never replaced by a later end that only happens to come next.
+
+Or a part of a timeline is read as if it were all of it: a turn that began in front of the part could run in it, end in it, or own one
+of its records. Where a record leaves a doubt, the part begins behind it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .history import RESTORE
-from .turn_records import INTERRUPTED, Point
+from .turn_records import INTERRUPTED, PastOperation, Point
 
 Session = tuple[str, str]
 """An agent and its session's id: ids of two agents are never compared."""
@@ -18,6 +21,8 @@ _AGREE = 150  # characters of two prompts that must be equal: a record keeps onl
 
 _BESIDE_NS = 5_000_000_000  # some clients run hooks at the same time: of a session's start and its first prompt, or one of ours twice
 
+_WITH_ENDS = (checkpoints.PROMPT, "turn_end", "tool_batch")
+"""Triggers whose records can open a turn. Such a record must say whether the client reports ends."""
 
 class Span(NamedTuple):
     """A turn runs from one checkpoint to another. Both are positions in the list of points.
@@ -379,3 +384,86 @@ def turns_running_in_each_step(turns: Sequence[TurnPositions], count: int) -> li
             running = tuple(sorted({*running, *starts.get(at, ())}.difference(ends.get(at, ()))))
         found.append(running)
     return found
+
+
+def checkpoints_by_turn(records: Iterable[Point | PastOperation]) -> Iterator[frozenset[str]]:
+    """For each turn, the ids of the checkpoints that it needs to be understood. They are kept or forgotten together.
+
+    These are its before and its last end. A turn without an end also needs its newest checkpoint, which shows where it
+    stopped. Restores while it ran belong to it. A waiting prompt that cut short a turn belongs to that turn.
+    """
+    points = [record for record in records if isinstance(record, Point)]
+    for turn in find_boundaries(points, ()).turns:
+        found = {at for span in turn.spans for at in span if at < len(points)}
+        found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
+        own_ends = (at for at in turn.inside if points[at].trigger == "turn_end" and not points[at].of_subagent)
+        found |= set(sorted(own_ends)[-1:])  # without it the end of a subagent is no end
+        for span in turn.spans:
+            inner = range(span.first + 1, min(span.last, len(points)))
+            found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}
+        yield frozenset(points[at].id for at in found)
+
+
+def needs_no_older_record(point: Point) -> bool:
+    """False for a record of an operation, of an earlier version, or of a task notification, which continues a turn."""
+    if point.trigger == checkpoints.SAFETY:
+        return False
+    if point.trigger == checkpoints.MANUAL or _only_closes(point):
+        return True
+    if point.trigger in _WITH_ENDS and point.tells_ends is None:
+        return False
+    if point.trigger == checkpoints.PROMPT:
+        return bool(point.turn)
+    if point.trigger == "turn_end" and point.has_turn_ids and not point.turn_id:
+        return False
+    return bool(point.turn) or not point.turn_id  # an id of the client's may be that of an older turn
+
+
+def certain_from_position(points: Sequence[Point]) -> int:
+    """The lowest position from which find_boundaries needs no older record. `points`: oldest first.
+    len(points) = none. It does not know which sessions are alive: none may be that has records in front of it only.
+
+    From there on, each session begins with a prompt that opens a turn. Each named turn and each parent is there, too.
+    No record continues a turn that has ended, and none is of an operation.
+    """
+    found = len(points)
+    unopened: set[Session] = set()  # sessions whose oldest record here belongs to an older turn
+    named: set[str] = set()  # turns that records here name and that are not here yet
+    parents: set[str] = set()
+    for at in range(len(points) - 1, -1, -1):
+        point = points[at]
+        if not needs_no_older_record(point):
+            break
+        named.discard(point.id)
+        parents.discard(point.id)
+        is_hand = point.trigger == checkpoints.MANUAL
+        if point.turn == point.id and point.trigger == checkpoints.PROMPT:
+            unopened.discard((point.agent, point.session))
+        elif not _only_closes(point):
+            if point.turn:
+                named.add(point.turn)
+            if not is_hand or (point.session and not point.turn):
+                unopened.add((point.agent, point.session))
+        if not unopened and not named and not parents:
+            found = at
+        if point.parent:
+            parents.add(point.parent)
+    return found
+
+
+def certain_counts(points: Sequence[Point], opened: Sequence[str]) -> tuple[int, int]:
+    """Returns (how many turns, how many saves by hand) of a part that certain_from_position has found are certainly right: the
+    newest ones. So are all rows above the oldest of them. `opened`: the ids of what opened the turns of the part.
+    """
+    ends = (checkpoints.PROMPT, checkpoints.MANUAL)  # a row outside of turns that began in front of the part ends there
+    first = next((at for at in range(1, len(points)) if points[at].trigger in ends), len(points))
+    later = points[first + 1 :]
+    turns = {point.id for point in later}.intersection(opened)
+    return len(turns), sum(point.trigger == checkpoints.MANUAL for point in later)
+
+
+def _only_closes(point: Point) -> bool:
+    """True for a record that at most leaves an older turn of its session without an end."""
+    if point.trigger == checkpoints.SESSION_START:
+        return point.has_turn_ids and not point.turn and not point.turn_id
+    return point.trigger == "session_end"

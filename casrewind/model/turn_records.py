@@ -209,6 +209,18 @@ class Reset(NamedTuple):
     unclear: tuple[Change, ...] = ()
 
 
+class Interval(NamedTuple):
+    """What changed from one known state of the files to the next one."""
+
+    order: int
+    """Later ones have a higher number: twice that of the record at its end, and one more for an operation behind that checkpoint."""
+    turns: tuple[int, ...]
+    """The numbers of the turns that ran, or whose agent ran the operation."""
+    row: "Row | None"
+    """The row of what no turn did, None if there is none."""
+    changes: tuple[Change, ...]
+
+
 class Forgotten(NamedTuple):
     """A place where older checkpoints are not here. `checkpoint` is the first one behind it."""
 

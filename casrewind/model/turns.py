@@ -9,9 +9,8 @@ from functools import cached_property
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
-from .diff import Change
+from .composed_changes import ComposedChanges
 from .history import ABORT, CONTINUE
-from .manifest import PURGED, Entry, same_for_restore
 from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
     BACKGROUND,
@@ -21,6 +20,7 @@ from .turn_records import (
     Differ,
     Difference,
     Forgotten,
+    Interval,
     Outside,
     PastOperation,
     Point,
@@ -46,13 +46,6 @@ class _Slot(NamedTuple):
     last: int = -1
     plan: bytes = b""
     turn: int = -1
-
-
-class _Sides(NamedTuple):
-    """A path's entry in front of the first step that changed it, and behind the last one."""
-
-    old: Entry | None
-    new: Entry | None
 
 
 class Outline:
@@ -122,7 +115,7 @@ class Outline:
         positions = self._boundaries.turns[-turn.n]
         if positions.before is None or positions.after is None or (turn.to_now and not (self._now or is_so_far)):
             return turn
-        found, newest = _Composed(), len(self._points) - is_so_far
+        found, newest = ComposedChanges(), len(self._points) - is_so_far
         for span in positions.spans:
             self._compose_span_of_turn(span.first, min(span.last, newest), len(self.turns) - turn.n, differ, found)
             found.end_span()
@@ -165,11 +158,31 @@ class Outline:
 
     @cached_property
     def _background(self) -> list[_Slot]:
-        return [slot for slot in self._all_rows_without_changes if isinstance(slot.row, Outside) and slot.row.of]
+        return [slot for slot in self._outside_slots if isinstance(slot.row, Outside) and slot.row.of]
 
     def _whole_operations(self, done: PastOperation) -> Sequence[PastOperation]:
         """The operation that a record is about: that of an interrupted one, if this is its end."""
         return self._operations[self._positions[done.target]] if done.op == CONTINUE and done.target in self._positions else (done,)
+
+    def intervals(self, differ: Differ) -> Iterator[Interval]:
+        """Yield what changed from each known state to the next one, newest first, up to the newest checkpoint and its operations. Where
+        something was forgotten, or cannot be read, there is no interval."""
+        outside = {at: slot.row for slot in self._outside_slots for at in range(slot.first + 1, slot.last + 1)}
+        for at in reversed(range(len(self._points))):
+            order = 2 * self._points[at].seq
+            own = self._boundaries.own.get(at) if self._is_of_agent_of_running_turn(at) else None
+            rows = {slot.plan: slot.row for slot in self._restores_at(at, self._points[at])} if own is None else {}
+            for done in () if self._points[at].id in self._finished_later else reversed(self._operations[at]):
+                by = () if own is None else (len(self.turns) - own,)
+                yield Interval(order + 1, by, rows.get(done.plan), differ.plan(done.plan).changes or ())
+            if at == 0 or at in self._boundaries.gaps:
+                continue
+            found = self._difference_between(at - 1, at, differ).changes or ()
+            if self._is_step_of_operation(at - 1):
+                row = next((slot.row for slot in self._restores_at(at - 1, self._points[at - 1])), None)
+                yield Interval(order, (), row, found)
+            else:
+                yield Interval(order, self._running_turns(at), outside.get(at), found)
 
     def newest_state(self) -> State | None:
         """The state behind the newest checkpoint and its operations, None without a checkpoint."""
@@ -233,7 +246,7 @@ class Outline:
                 rows.append((at, _ABOVE, _Slot(row)))
             elif point.trigger == checkpoints.SAFETY and not self._is_of_agent_of_running_turn(at):
                 rows += ((at, _ABOVE, slot) for slot in self._restores_at(at, point))
-        rows += self._outside_edits()
+        rows += self._outside_edits
         # rows of one position: the newest operation of a safety checkpoint first; it was added last
         order = sorted(enumerate(rows), key=lambda item: (-item[1][0], item[1][1], -item[0]))
         return [slot for _, (_, _, slot) in order]
@@ -269,7 +282,15 @@ class Outline:
             row = Reset(kind, begun.target, point.id, point.created_ns, during, number, side, loose=True)
             yield _Slot(row, first=at, last=-1 if at + 1 in self._boundaries.gaps else at + 1)
 
-    def _outside_edits(self) -> Iterator[tuple[int, int, _Slot]]:
+    @cached_property
+    def _outside_edits(self) -> list[tuple[int, int, _Slot]]:
+        return list(self._find_outside_edits())
+
+    @property
+    def _outside_slots(self) -> list[_Slot]:
+        return [slot for _, _, slot in self._outside_edits if isinstance(slot.row, Outside)]
+
+    def _find_outside_edits(self) -> Iterator[tuple[int, int, _Slot]]:
         """The steps in which no turn runs, and the positions where something was forgotten."""
         count = len(self._points)
         halves = {turn.opened for turn in self._boundaries.turns if turn.before is None}
@@ -326,7 +347,7 @@ class Outline:
         """A row that is no turn with its changes; None when it has none and is no row then."""
         row = slot.row
         if isinstance(row, Outside):
-            composed = _Composed()
+            composed = ComposedChanges()
             composed.add(self._difference_between(slot.first, slot.last, differ), ())
             found, purged, damaged = composed.changes_and_doubts()
             row = row._replace(changes=found, purged=purged, damaged=damaged, unclear=composed.unclear)
@@ -339,7 +360,7 @@ class Outline:
             return row._replace(**step._asdict()) if step != Difference(()) else None
         return row
 
-    def _compose_span_of_turn(self, first: int, last: int, turn: int, differ: Differ, found: "_Composed") -> None:
+    def _compose_span_of_turn(self, first: int, last: int, turn: int, differ: Differ, found: ComposedChanges) -> None:
         """Put together what one span of a turn changed. Steps in which it runs alone are compared in one go."""
         start = first
         for at in range(first + 1, last + 1):
@@ -367,133 +388,3 @@ class Outline:
                         found.drop_changes(plan)
         if start < last:
             found.add(self._difference_between(start, last, differ), ())
-
-
-class _Composed:
-    """The changes of several steps, put together path by path."""
-
-    def __init__(self) -> None:
-        self._whole: dict[bytes, _Sides] = {}  # of the spans that are done
-        self._sides: dict[bytes, _Sides] = {}  # of this span
-        self._shared: dict[bytes, set[int]] = {}
-        self._displaced: dict[bytes, tuple[Change, frozenset[int]]] = {}  # what a shared path had, and the turn alone took away
-        self._unclear: dict[bytes, Change] = {}
-        self._dropped: dict[bytes, tuple[_Sides, set[int]]] = {}  # a path's last dropped change, and the turns that shared it
-        self._damaged = self._unknown = False
-
-    def add(self, step: Difference, others: tuple[int, ...]) -> None:
-        """Add a step. `others`: all other turns that run in it."""
-        self._damaged |= step.damaged
-        self._unknown |= step.changes is None
-        for change in step.changes or ():
-            self._put_change(change, others)
-        for change in step.unclear:
-            earlier = self._unclear.pop(change.path, None)
-            if earlier is None:
-                self._unclear[change.path] = change
-            elif earlier.new is None:  # no longer captured, and captured again: both ends are known
-                self._put_change(change._replace(old=earlier.old), others)
-
-    def _put_change(self, change: Change, others: tuple[int, ...]) -> None:
-        known = self._sides.get(change.path)
-        self._sides[change.path] = _Sides(change.old if known is None else known.old, change.new)
-        if others:
-            self._shared.setdefault(change.path, set()).update(others)
-        elif change.path in self._shared:
-            self._displaced[change.path] = (change, frozenset(self._shared[change.path]))
-
-    def drop_changes(self, step: Difference) -> None:
-        """Drop the earlier changes of these paths: they were written outside of the turn. If a step brings back what the turn had
-        left, as the undo of a restore does, that change counts again. Else a file that the turn moved was only made by it, and a
-        revert removed it from its new name without giving it the old one."""
-        self._damaged |= step.damaged
-        self._unknown |= step.changes is None
-        for path in (change.path for change in (*(step.changes or ()), *step.unclear)):
-            sides = [found for known in (self._whole, self._sides) if (found := known.pop(path, None)) is not None]
-            shared = self._shared.pop(path, set())
-            self._unclear.pop(path, None)
-            if sides:
-                self._dropped[path] = (_Sides(sides[0].old, sides[-1].new), shared)
-        for change in step.changes or ():
-            sides_again, shared = self._dropped.get(change.path, (None, set()))
-            if sides_again is not None and same_for_restore(sides_again.new, change.new):
-                self._whole[change.path] = sides_again
-                if shared:
-                    self._shared[change.path] = set(shared)
-
-    def end_span(self) -> None:
-        """A span is done. A path that is in the end what it was at the start of the span was not changed by it."""
-        for path, sides in self._sides.items():
-            known = self._whole.get(path)
-            if not same_for_restore(*sides):
-                self._whole[path] = _Sides(sides.old if known is None else known.old, sides.new)
-            elif known is None:
-                self._shared.pop(path, None)
-        self._sides = {}
-
-    def changes_and_doubts(self) -> tuple[tuple[Change, ...] | None, tuple[bytes, ...], bool]:
-        """(the changes by path, the paths that cannot be compared, whether something could not be read)."""
-        self.end_span()
-        if self._unknown:
-            return None, (), True
-        found = [Change(path, *sides) for path, sides in sorted(self._whole.items()) if not same_for_restore(*sides)]
-        purged = tuple(change.path for change in found if _is_purged(change))
-        return tuple(change for change in found if not _is_purged(change)), purged, self._damaged
-
-    @property
-    def unclear(self) -> tuple[Change, ...]:
-        """The paths that one side did not capture, sorted."""
-        return tuple(sorted(self._unclear.values()))
-
-    def turn_with_composed_changes(self, turn: Turn, count: int) -> Turn:
-        """The turn with what was put together. `count`: how many turns there are."""
-        changes, purged, damaged = self.changes_and_doubts()
-        shared = tuple(
-            (change.path, tuple(sorted(count - one for one in self._shared[change.path])))
-            for change in changes or ()
-            if change.path in self._shared
-        )
-        displaced = tuple((change, tuple(sorted(count - one for one in others))) for change, others in self._displaced.values())
-        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared, displaced=displaced, unclear=self.unclear)
-
-
-def _is_purged(change: Change) -> bool:
-    """True for a path that is there on both sides, with content that was purged on either."""
-    return change.old is not None and change.new is not None and PURGED in (change.old.kind, change.new.kind)
-
-
-def changes_beyond_plans(changes: Iterable[Change], plans: Iterable[Iterable[Change]]) -> tuple[Change, ...]:
-    """What differs between a state with plans carried out and a tree, sorted by path.
-
-    `changes`: what differs between the state's own tree and that tree. `plans`: what each plan changed, in their order.
-    """
-    direct = {change.path: change for change in changes}
-    left: dict[bytes, _Sides] = {}
-    for plan in plans:
-        for change in plan:
-            known = left.get(change.path)
-            left[change.path] = _Sides(change.old if known is None else known.old, change.new)
-    found = [change for change in direct.values() if change.path not in left]
-    for path, (before, after) in left.items():
-        now = direct[path].new if path in direct else before
-        if not same_for_restore(after, now):
-            found.append(Change(path, after, now))
-    return tuple(sorted(found))
-
-
-def checkpoints_by_turn(records: Iterable[Point | PastOperation]) -> Iterator[frozenset[str]]:
-    """For each turn, the ids of the checkpoints that it needs to be understood. They are kept or forgotten together.
-
-    These are its before and its last end. A turn without an end also needs its newest checkpoint, which shows where it
-    stopped. Restores while it ran belong to it. A waiting prompt that cut short a turn belongs to that turn.
-    """
-    points = [record for record in records if isinstance(record, Point)]
-    for turn in find_boundaries(points, ()).turns:
-        found = {at for span in turn.spans for at in span if at < len(points)}
-        found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
-        own_ends = (at for at in turn.inside if points[at].trigger == "turn_end" and not points[at].of_subagent)
-        found |= set(sorted(own_ends)[-1:])  # without it the end of a subagent is no end
-        for span in turn.spans:
-            inner = range(span.first + 1, min(span.last, len(points)))
-            found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}
-        yield frozenset(points[at].id for at in found)

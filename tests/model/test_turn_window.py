@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from casrewind.model.turn_records import Point
-from casrewind.model.certain_turns import certain_counts, certain_from_position
+from casrewind.model.turn_boundaries import certain_counts, certain_from_position
 from casrewind.model.turns import Outline
 from model.test_turn_properties import with_fields
 from support.dict_differ import DictDiffer

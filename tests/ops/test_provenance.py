@@ -121,3 +121,26 @@ def test_what_another_session_did_and_was_taken_back_is_not_named(told, root, wo
     workspace.restore(before)
     turn(told, "b", theirs=b"mine")
     assert by_others(told, first) == []
+
+
+def test_a_persons_edit_is_named_behind_two_turns_that_overlapped(told, root, workspace):
+    first = turn(told, "a", **{"app.py": b"".join(with_lines(TEXT, l3=b"agent"))})
+    write(root, with_lines(TEXT, l3=b"agent", l20=b"mine"))
+    other = AgentTurns(workspace, root, "s2")
+    told.prompt("b", "do b")
+    write(root, with_lines(TEXT, l3=b"agent b", l20=b"mine"))
+    other.prompt("x", "do x")
+    write(root, with_lines(TEXT, l3=b"agent b", l10=b"one of them", l20=b"mine"))
+    told.stop("b")
+    other.stop("x")
+    assert named(told, first) == ["app.py"]
+
+
+def test_a_persons_edit_is_named_behind_a_revert_while_a_turn_ran(told, root, workspace):
+    first = turn(told, "a", **{"app.py": b"".join(with_lines(TEXT, l3=b"agent"))})
+    write(root, with_lines(TEXT, l3=b"agent", l20=b"mine"))
+    told.prompt("b", "do b")
+    workspace.revert([2])
+    write(root, with_lines(TEXT, l10=b"agent b", l20=b"mine"))
+    told.stop("b")
+    assert named(told, first) == ["app.py"]

@@ -3,7 +3,7 @@
 from casrewind.model.diff import Change
 from casrewind.model.manifest import DIR, FILE, PURGED, Entry, same_for_restore
 from casrewind.model.turn_records import Difference, State
-from casrewind.model.turns import changes_beyond_plans
+from casrewind.model.composed_changes import changes_beyond_plans
 
 
 def entry(content):

@@ -20,12 +20,12 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind cat."""
-    from ...history import lookup, path_history
+    from ...history import lookup
     from ...worktree import root as roots
 
     point, given = lookup.checkpoint_and_path(context, options.file or "")
     (path,) = roots.paths_below_root(context.root.path, [given], options.directory)
-    pieces = path_history.stream_file(context, point, path)
+    pieces = lookup.stream_file(context, point, path)
     done()
     for piece in pieces:
         write_bytes(piece)

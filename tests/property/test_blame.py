@@ -1,0 +1,143 @@
+"""Who wrote each line: over generated histories in which that is known, beside `git blame`, and at speed."""
+
+import contextlib
+import os
+from collections import Counter
+
+import pytest
+
+import casrewind as api
+from casrewind import errors
+from casrewind.history.blame import MACHINE, OLDER, PERSON, TAKEN, TURN, UNKNOWN, blame
+from casrewind.history.turn_view import TurnView
+from support.known_makers import BACKGROUND, PERSON as A_PERSON, START, History, Turn, is_ignored, real_sources, rules_of
+
+SEED = int(os.environ.get("CASREWIND_SEED", "0"))
+STEPS = 45
+
+
+def operate(history, scratch):
+    """One verb that changes files, carried out."""
+    some, workspace, state = history.random, history.workspace, history.now()
+    at, point = some.choice(history.points)
+    target, done = -1, None
+    with contextlib.suppress(errors.CasrewindError):
+        match some.choices(["restore", "path", "keep", "revert", "undo", "redo", "take"], [2, 3, 2, 5, 3, 1, 2])[0]:
+            case "restore":
+                target, done = at, workspace.restore(point)
+            case "path":
+                path = some.choice([path for path, thing in history.states[at].items() if thing[0] == "file"])
+                target, done = at, workspace.restore(point, [os.fsencode(path)])
+            case "keep":
+                target, done = at, workspace.restore(point, keep_edits=True)
+            case "revert":
+                turns = workspace.turns()
+                chosen = some.sample(turns, min(len(turns), some.randint(1, 2)))
+                done = workspace.revert(chosen, running=True, conflicts=some.choice(["", "theirs"]))
+            case "undo":
+                done = workspace.undo()
+            case "redo":
+                done = workspace.redo()
+            case "take":
+                done = take(history, point, scratch / f"take{history.steps}")
+    if done is not None and done.safety:
+        history.states.append(state)
+        if target >= 0:
+            history.go_back_to(target)
+
+
+def take(history, point, there):
+    """Somebody works in a copy of the files, and that is taken over."""
+    some = history.random
+    history.workspace.materialise(point, there)
+    files = sorted(place for place in there.rglob("*.py") if place.is_file() and not place.is_symlink())
+    for place in some.sample(files, min(len(files), 2)):
+        lines = place.read_bytes().splitlines(keepends=True)
+        lines.insert(some.randint(0, len(lines)), history.new_line(TAKEN))
+        place.write_bytes(b"".join(line if line.endswith(b"\n") else line + b"\n" for line in lines))
+    return history.workspace.take(there)
+
+
+class Judge:
+    """Holds each line that stands once against who wrote it."""
+
+    def __init__(self, history):
+        self.history, self.counts = history, Counter()
+        self.view = TurnView(history.workspace._context)
+        self.numbers = {turn.before: turn.n for turn in self.view.turns}
+
+    def number_of(self, turn):
+        return self.numbers.get(turn.id)
+
+    def judge_files(self):
+        now = self.history.now()
+        files = {path: thing[2] for path, thing in now.items() if thing[0] == "file" and not is_ignored(path, rules_of(now))}
+        every = Counter(line for data in files.values() for line in data.splitlines(keepends=True))
+        for path, data in files.items():
+            found = blame(self.history.workspace._context, self.view, os.fsencode(path))
+            assert b"".join(found.lines) == data
+            assert sum(run.last - run.first + 1 for run in found.runs) == len(found.lines)
+            for run in found.runs:
+                for line in found.lines[run.first - 1 : run.last]:
+                    if line.startswith(b"    value_") and line not in self.history.moved and every[line] == 1:
+                        self.judge_line(path, line, run.author)
+
+    def judge_line(self, path, line, author):
+        made = self.history.makers[line]
+        self.counts["lines"] += 1
+        self.counts[author.kind] += 1
+        covering = [] if made.maker == START else [turn for turn in self.history.turns if self.history.covers(turn, made)]
+        if author.kind == UNKNOWN:
+            has_reason = len(covering) > 1 or any(map(self.history.is_unseen, covering)) or made.maker == BACKGROUND
+            self.counts["unknown without a reason"] += not has_reason
+        if not self.is_right(made, covering, author):
+            assert self.history.came_out_of_ignored(line), f"{path}: {line!r} of {made}, covered by {covering}: {author}"
+            self.counts["came out of ignored files"] += 1
+
+    def is_right(self, made, covering, author):
+        numbers = {self.number_of(turn) for turn in covering}
+        own = self.number_of(made.maker) if made.maker in covering else 0
+        if author.kind == UNKNOWN:
+            return not own or not author.makers.turns or own in author.makers.turns
+        if made.maker in (START, TAKEN):
+            return author.kind == {START: OLDER, TAKEN: TAKEN}[made.maker]
+        if not covering:  # a person's; or a turn's behind its end, as far as anybody saw
+            return author.kind == PERSON
+        return author.kind == TURN and author.makers.turns[0] in ({own} if own else numbers)
+
+
+def one_history(place, settings, seed, counts, *, sources):
+    root, scratch = place / "project", place / "scratch"
+    root.mkdir(parents=True)
+    scratch.mkdir()
+    with api.workspace.Workspace(str(root), settings, create=True) as workspace:
+        history = History(root, workspace, seed, sources=sources)
+        history.begin()
+        for _ in range(STEPS):
+            history.step()
+            if history.random.random() < 0.12:
+                operate(history, scratch)
+        judge = Judge(history)
+        judge.judge_files()
+        counts.update(judge.counts)
+
+
+def run_histories(place, settings, first, number):
+    counts, sources = Counter(), real_sources()
+    for seed in range(first, first + number):
+        try:
+            one_history(place / str(seed), settings._replace(data=str(place / f"data{seed}")), seed, counts, sources=sources)
+        except BaseException as error:
+            error.add_note(f"CASREWIND_SEED={seed}")
+            raise
+    return counts
+
+
+def check_counts(counts):
+    assert all(counts[kind] for kind in (TURN, PERSON, OLDER, TAKEN, UNKNOWN)), counts
+    assert counts["unknown without a reason"] <= 0.02 * counts["lines"], counts
+
+
+def test_each_line_has_the_author_who_wrote_it(tmp_path, settings, record_property):
+    counts = run_histories(tmp_path, settings, SEED, 12)
+    check_counts(counts)
