@@ -27,8 +27,10 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
         WorkspaceError,
         WorkspaceNotFound,
     )
+    from .history.blame import Author, AuthoredLines, Blame
     from .history.compare import Comparison
     from .history.path_history import Logged, PathChange
+    from .history.provenance import Makers
     from .model.at_risk import OnlyCopy, OpenFile
     from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
@@ -65,6 +67,9 @@ __all__ = [
     "Action",
     "Adopted",
     "AgentError",
+    "Author",
+    "AuthoredLines",
+    "Blame",
     "CasrewindError",
     "Change",
     "Chat",
@@ -90,6 +95,7 @@ __all__ = [
     "Kept",
     "Limits",
     "Logged",
+    "Makers",
     "Marked",
     "Marking",
     "Merged",
@@ -160,7 +166,9 @@ _ROOMS = {
     "upkeep.damage": "Place",
     "change.execute": "Restored WrittenDirectory",
     "upkeep.gc": "Collected",
+    "history.blame": "Author AuthoredLines Blame",
     "history.path_history": "Logged PathChange",
+    "history.provenance": "Makers",
     "upkeep.pins": "Marking",
     "upkeep.purge": "Gone Purged",
     "upkeep.purge_text": "Covered Holder TextPurged",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .change.restore import NewKeeper
     from .change.rewind import Rewound
     from .change.worktree_change import Confirm
+    from .history.blame import Blame
     from .history.compare import Comparison
     from .history.path_history import Logged
     from .model.domain import Domain
@@ -232,6 +233,12 @@ class Workspace:
         from .history import path_history
 
         return path_history.log_of_path(self._context, paths.check_scope([path])[0], most, safety=safety)
+
+    def blame(self, path: bytes, point: Checkpoint | str | None = None) -> "Blame":
+        """Who wrote each line of a file, as it is now or in a checkpoint. Raises PathNotFound for what is no file."""
+        from .history.blame import blame
+
+        return blame(self._context, paths.check_scope([path])[0], None if point is None else self.checkpoint(point))
 
     def search(self, text: bytes, path: bytes = b"", most: int | None = None, *, safety: bool = False) -> "Logged":
         """The rows of `log` in which the number of occurrences of a text changed. `compare` returns the changes that add

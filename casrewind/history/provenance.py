@@ -107,7 +107,7 @@ class Provenance:
 
     def edits_before(self, path: bytes, known: Entry | None, limit: int = -1, *, by_lines: bool = False) -> Iterator[Edit]:
         """The edits that an entry of a path has, newest first: only those whose order is at most `limit`, if that is not negative.
-        `by_lines`: for whoever traces lines, an undo and a restore of another machine's file are edits, too.
+        `by_lines`: for whoever traces lines, each operation is an edit.
         Raises StoreDamaged, ManifestRefused."""
         for interval, change in self._changes_at(path):
             if 0 <= limit < interval.order or not same_for_restore(change.new, known) or same_for_restore(change.old, known):
@@ -115,8 +115,8 @@ class Provenance:
             row = interval.row
             if isinstance(row, Reset) and row.kind in _BRING_BACK and not by_lines:
                 continue
-            target = self._view.named.get(row.target) if isinstance(row, Reset) and not is_of_person(row) else None
-            if target is not None and self._has_entry(target, path, known) and not (by_lines and (known is None or target.more.machine)):
+            target = self._view.named.get(row.target) if isinstance(row, Reset) and not (by_lines or is_of_person(row)) else None
+            if target is not None and self._has_entry(target, path, known):
                 limit = 2 * target.seq
                 continue
             yield Edit(self._makers_in(interval, path), path, change.old, known, row, interval.order)

@@ -7,6 +7,7 @@ still right, but it names more lines than necessary.
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
+from itertools import compress
 from math import isqrt
 
 from .._typing import NamedTuple
@@ -24,6 +25,7 @@ _SLIDE = 100
 _CHUNK = 64
 _FAR = 1 << 60
 _BINARY_HEAD = 8000
+_OPPOSITE = b"\1" + bytes(255)
 
 
 class Block(NamedTuple):
@@ -57,6 +59,13 @@ def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = Fals
     numbers: dict[bytes, int] = {}
     left = [numbers.setdefault(line, len(numbers)) for line in old]
     right = [numbers.setdefault(line, len(numbers)) for line in new]
+    return blocks_of_numbers(left, right, old, new, is_lowest=is_lowest)
+
+
+def blocks_of_numbers(
+    left: list[int], right: list[int], old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = False
+) -> list[Block]:
+    """As `blocks`, of lines that have numbers already: equal lines have equal numbers."""
     start = _same_start(left, right, 0, len(left), 0, len(right))
     end = _same_end(left, right, start, len(left), start, len(right))
     left_end, right_end = len(left) - end, len(right) - end
@@ -64,11 +73,9 @@ def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = Fals
     left_kept = [at for at in range(start, left_end) if left[at] in both]
     right_kept = [at for at in range(start, right_end) if right[at] in both]
     search = _Search([left[at] for at in left_kept], [right[at] for at in right_kept])
-    pairs = zip(
-        (at for at, differs in zip(left_kept, search.old_differs, strict=True) if not differs),
-        (at for at, differs in zip(right_kept, search.new_differs, strict=True) if not differs),
-        strict=True,
-    )
+    left_same = compress(left_kept, search.old_differs.translate(_OPPOSITE))
+    right_same = compress(right_kept, search.new_differs.translate(_OPPOSITE))
+    pairs = zip(left_same, right_same, strict=True)
     found = []
     old_at = new_at = start
     for old_next, new_next in [*pairs, (left_end, right_end)]:

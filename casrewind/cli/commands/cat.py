@@ -2,6 +2,8 @@
 
 
 from ..._typing import TYPE_CHECKING
+from ...history import lookup
+from ...worktree import root as roots
 from ..grammar.options import Command, Option
 from ..terminal.lines import write_bytes
 from . import OK, Done
@@ -20,9 +22,6 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind cat."""
-    from ...history import lookup
-    from ...worktree import root as roots
-
     point, given = lookup.checkpoint_and_path(context, options.file or "")
     (path,) = roots.paths_below_root(context.root.path, [given], options.directory)
     pieces = lookup.stream_file(context, point, path)

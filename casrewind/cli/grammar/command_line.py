@@ -76,6 +76,7 @@ class ParsedOptions(_Namespace):
     in_place: bool
     into: list[str]
     json: bool
+    lines: str | None
     keep_edits: bool | None
     keep_purged: bool
     key_command: str | None

@@ -37,6 +37,7 @@ COMMANDS = {
     "undo": Listed("Undo the newest restore"),
     "redo": Listed("Redo the newest undo"),
     "log": Listed("Show what changed turn by turn, or the history of a path"),
+    "blame": Listed("Show who wrote each line of a file: a turn, you, or nobody knows", STORE),
     "cat": Listed("Print a file as it was at a checkpoint"),
     "run": Listed("Save, run a command, save again"),
     "status": Listed("Check how the project is protected"),

@@ -1,0 +1,121 @@
+"""casrewind blame: who wrote each line of a file."""
+
+import re
+from collections.abc import Iterator
+
+from ... import errors
+from ..._typing import TYPE_CHECKING
+from ...history import blame as blames
+from ...history.blame import PERSON, TURN, AuthoredLines, Blame
+from ...messages import age_in_words, printable
+from ...model.turn_records import Turn
+from ...worktree import root as roots
+from ..grammar.options import JSON, Command, Option
+from ..show import shapes
+from ..show.text import DIM, Line, cut_to, styled
+from ..terminal.lines import print_json, print_lines
+from ..terminal.pager import pager
+from ..terminal.table import terminal_width
+from . import OK, Done
+from .words import Words
+
+if TYPE_CHECKING:
+    from ...context import Context
+    from ..grammar.command_line import ParsedOptions
+    from ..show.shapes import Shape
+
+COMMAND = Command(
+    examples=("casrewind blame src/till.py", "casrewind blame src/till.py @3 -L 10,40"),
+    options=(
+        Option(("file",), "a file", "PATH"),
+        Option(("ref",), "the file as it was there: @3 is before turn 3, after:@3 behind it (default: as it is now)", "REF", nargs="?"),
+        Option(("-L",), "only these lines: 10,40 or 10,+5 or 10", "LINES", "lines"),
+        JSON,
+    ),
+    more="you: edited outside of turns. @3?: turn 3 or you, nobody saw it. older: there before the first checkpoint. ?: nobody knows. "
+    "A line that a restore, revert or undo brought back is of whoever wrote it.",
+)
+
+_RANGE = re.compile(r"(\d{1,9})(?:,(\+?)(\d{1,9})|(,))?")
+_SESSION_COLOURS = ("36", "35", "33", "32", "34", "31")
+_PROMPT_COLUMNS, _AGE_COLUMNS = 20, 10
+_LEAST_FOR_AGES = 100
+"""Columns of a terminal that has room for ages."""
+
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind blame."""
+    (path,) = roots.paths_below_root(context.root.path, [options.file or ""], options.directory)
+    point = None if options.ref is None else Words(context, options).side_named(options.ref).point
+    found = blames.blame(context, path, point)
+    first, last = _range_of(options.lines, found)
+    cut = (run._replace(first=max(run.first, first), last=min(run.last, last)) for run in found.runs)
+    runs = [run for run in cut if run.first <= run.last]
+    done()
+    if options.json:
+        print_json({**shapes.path(path), "is_whole": found.is_whole, "runs": [_run_json(run, found) for run in runs]})
+        return OK
+    with pager(options):
+        print_lines(_lines(found, runs))
+    return OK
+
+
+def _range_of(text: str | None, found: Blame) -> tuple[int, int]:
+    """The first and the last line that are asked for. Raises UsageError."""
+    count = max(len(found.lines), 1)
+    if text is None:
+        return 1, count
+    parts = _RANGE.fullmatch(text)
+    first = int(parts[1]) if parts else 0
+    last = first if parts is None or (parts[3] is None and parts[4] is None) else count if parts[4] else int(parts[3])
+    if parts is not None and parts[2]:
+        last = first + last - 1
+    if not 1 <= first <= last:
+        raise errors.UsageError(f"blame: {text!r} is no range of lines", "give -L 10,40 or -L 10,+5 or -L 10")
+    if first > count:
+        raise errors.UsageError(f"blame: {printable(found.path)} has {count} lines", f"give -L 1,{count}")
+    return first, min(last, count)
+
+
+def _lines(found: Blame, runs: list[AuthoredLines]) -> Iterator[Line]:
+    """A line of output for each line of the file; of a file without lines, one."""
+    turns = {turn.n: turn for turn in found.turns}
+    sessions: dict[str, int] = {}
+    for each in reversed(found.turns):
+        sessions.setdefault(each.session, len(sessions))
+    width = max((len(str(run.author)) for run in runs), default=0)
+    digits = len(str(runs[-1].last)) if runs else 0
+    has_times = terminal_width() >= _LEAST_FOR_AGES
+    for run in runs:
+        turn = turns.get(run.author.makers.turns[0]) if run.author.kind == TURN else None
+        style = DIM if turn is None else _SESSION_COLOURS[sessions[turn.session] % len(_SESSION_COLOURS)]
+        title = cut_to(_title_of(turn), _PROMPT_COLUMNS).ljust(_PROMPT_COLUMNS) if turns else ""
+        at_ns = run.author.at_ns
+        when = "" if at_ns is None else age_in_words(at_ns)
+        when = f"  {when.rjust(_AGE_COLUMNS)}" if has_times else ""
+        head = f"{str(run.author).ljust(width)}  {title}{when}"
+        if found.is_whole:
+            yield styled((head.rstrip(), style), "  (binary, or too large: one author)")
+            continue
+        for at in range(run.first, run.last + 1):
+            text = found.lines[at - 1].removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
+            yield styled((head, style), f"  {at:>{digits}}  {text}")._replace(is_content=True)
+
+
+def _title_of(turn: Turn | None) -> str:
+    return "" if turn is None else printable(turn.prompt.partition("\n")[0])
+
+
+def _run_json(run: AuthoredLines, found: Blame) -> "Shape":
+    """A run of lines with one author."""
+    author = run.author
+    turns = [found.turns[number - 1] for number in author.makers.turns]
+    return {
+        "first": run.first,
+        "last": run.last,
+        "by": author.kind,
+        "you": author.kind == PERSON or author.makers.is_person,
+        "turns": [{"n": turn.n, "id": turn.id, "session": turn.session or None, "prompt": turn.prompt or None} for turn in turns],
+        "place": author.place or None,
+        "at": None if author.at_ns is None else shapes.time_of(author.at_ns),
+    }
