@@ -36,7 +36,7 @@ class CarriedLines(NamedTuple):
     whole: frozenset[str] = frozenset()
     """Types of lines that hold only a setting, although their name does not say so."""
     empty: Value | None = None
-    """Members that such a line gets, so that it has its id and says nothing. None: such a line is like any other."""
+    """What a line of such a type says instead: it keeps its id and says nothing. None: it is treated as any other line."""
     type_of: Callable[[Value], str] = lambda value: transcript.text_or_empty(value.get("type"))
     """The type of a line."""
     keeps_places: bool = False

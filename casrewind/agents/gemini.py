@@ -80,7 +80,7 @@ class GeminiClient(client.ConversationClient):
             {"read_file", "read_many_files", "list_directory", "glob", "search_file_content", "grep_search", "google_web_search"}
             | {"web_fetch", "write_todos", "ask_user", "enter_plan_mode", "exit_plan_mode"}
         ),
-        # a prompt has no id: its checkpoint is recognised by its time, so the hook must end within prompts.NEAR_NS
+        # a prompt has no id: its checkpoint is recognised by its time, so the hook must end within prompt_matching.NEAR_NS
         budgets={"BeforeAgent": 4.0},
         root_variables=("GEMINI_PROJECT_DIR", "CLAUDE_PROJECT_DIR"),
         tells_model=True,

@@ -3,9 +3,9 @@
 The danger prevented here: an agent does `mv .env env.txt`. To go back removes env.txt, and `.env` cannot come back, because no
 checkpoint ever had it. So such a file is named before it goes, and the safety checkpoint, the only copy, is kept as a pinned one.
 
-No checkpoint lists what rules ignored, so nothing here is certain. A file may be one if it is older than the checkpoint to go
-back to, while no checkpoint until then has it there, or its content anywhere. And an ignored path must be gone: one that a
-rule names and the file's name resembles, or any, if fewer entries are ignored now by the same rules.
+No checkpoint lists what rules ignored, so nothing here is certain. A removed file may be such a copy if three things hold. The file is
+older than the checkpoint to go back to. No checkpoint until then has the file there, or its content anywhere. And an ignored path is
+gone: a rule names it and its name resembles the file's, or the same rules ignore fewer entries now.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -80,7 +80,7 @@ class PathHistory:
         self, context: Context, path: bytes, *, safety: bool = False, search: "Search | None" = None, everything: Sequence[_Pair] = (),
         timeline: WorktreeTimeline | None = None,
     ) -> None:  # fmt: skip
-        """See `log`. `everything`: all checkpoints, if the caller has read them. `timeline`: what several histories share. Reads
+        """See `log_of_path`. `everything`: all checkpoints, if the caller has read them. `timeline`: what several histories share. Reads
         nothing yet."""
         self.path, self.everything, self._timeline = path, everything, timeline or WorktreeTimeline(context)
         self._context, self._safety, self._is_read = context, safety, bool(everything)
@@ -88,7 +88,7 @@ class PathHistory:
 
     def read_changes_in_parts(self, most: int | None = None) -> Iterator[list[PathChange]]:
         """Yield the newest `most` changes in parts that are not empty, newest first. The store is held while a part is read.
-        Raises as `log`."""
+        Raises as `log_of_path`."""
         slices, left, is_there = self._iterate_slices_of_changes(), most, False
         while left != 0:
             with self._context.store.hold_shared_lock():

@@ -6,7 +6,7 @@ piece meets none of that. So each push of a person looks, and one by itself afte
 
 A look reads the end of the newest piece at the last look, and of each one since: each has to name the one before it, and the last one
 has to be what was put. Older pieces are not read, as long as the list says the same of them as then: names, sizes, the server's tags.
-Of a chain that the own one rests on, it asks the list whether a number is missing below the highest that is there, or that was read.
+The own chain may rest on another one. There the list has to have every number up to the highest one that it has, or that was read.
 """
 
 import os
