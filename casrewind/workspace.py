@@ -402,14 +402,14 @@ class Workspace:
         nearest: bool = False,
     ) -> "Rewound":
         """Go back to before a prompt: `files`, `chat` or both. `target` is the number of a turn of `turns`: N or "@N".
-        None means the newest prompt of the session (by default the newest session). With `session`, the turn must belong
-        to its conversation.
+        None means the newest prompt of the session (by default the newest session) whose turn is not taken back already:
+        `notes` names the turns that are skipped. With `session`, the turn must belong to its conversation.
 
         The turns before the prompt become a new session (a fork), and the old session is unchanged. With `in_place` the
         session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`
         accepts the nearest older one. `confirm` is called with the Plan and the paths that other sessions may have
-        changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a client that
-        runs), CheckpointError (no checkpoint; the newest turn is in another root), else as `restore`. Files go first.
+        changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a turn that is taken
+        back, a client that runs), CheckpointError (no checkpoint; the newest turn is elsewhere), else as `restore`. Files go first.
         """
         from .change.back_without_chat import back_to_prompt
 

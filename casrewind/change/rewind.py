@@ -21,12 +21,14 @@ from ..history import conversation as conversations
 from ..history import turns_elsewhere
 from ..history.conversation import Conversation, RewindTarget
 from ..history.provenance import OtherSessions
+from ..history.taken_back_turns import skipped_in_words, taken_back_error
 from ..messages import enumerated, printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
+from .earlier_fork import find_earlier_fork
 from .execute import Restored
 from .restore import NewKeeper, prepare_restore
 from .worktree_change import WorktreeChange, ask_and_carry_out
@@ -38,13 +40,15 @@ Choosing = Callable[[str], bool]
 
 HANDED_OVER = "handed_over"
 """The mode of a conversation of another machine that keeps its id here."""
+FORKED_BEFORE = "forked_before"
+"""The mode of a fork that an earlier rewind to the same moment made."""
 
 _CONNECT = "casrewind install connects an agent's client"
 
 
 class Chat(NamedTuple):
     """The rewound conversation: its session and the path of its transcript. `resume` is the shell command that opens
-    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind_record, or HANDED_OVER;
+    it, `inside` the text to type in the client ("" = not supported). `mode` is that of model.rewind_record, HANDED_OVER or FORKED_BEFORE;
     `backup` is the path of the previous conversation, None for a new file."""
 
     mode: str
@@ -104,8 +108,11 @@ def back(
     `chat` the conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose`
     asks. `agree` is called before an `in_place` rewind. With `dry_run` nothing is changed.
 
-    Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound, CheckpointError (the newest turn
-    is in another root), Declined, and errors of `restore`.
+    A turn that is taken back already is no way forward: if files would change, that is an error. If no file changes, a fork of that
+    moment that is still as it was made is not made again.
+
+    Raises AgentError (no files to go back, in place while the client may run, the turn is taken back), CheckpointNotFound,
+    CheckpointError (the newest turn is in another root), Declined, and errors of `restore`.
     """
     conversation = goal.conversation
     left: tuple[str, ...] = ()
@@ -123,17 +130,22 @@ def back(
         where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
         if agree is not None and not dry_run and not agree(where):
             raise Declined
-    point, notes = goal.points[goal.at], (*unseen, *left, *_notes_for_user(context, conversation))
+    skipped = filter(None, (skipped_in_words(goal.skipped, goal.turn),))
+    point, notes = goal.points[goal.at], (*skipped, *unseen, *left, *_notes_for_user(context, conversation))
     restored: Restored | None = None
     foreign: tuple[bytes, ...] = ()
     if both:
         point, said = _checkpoint_of_prompt(context, goal, nearest=nearest, choose=choose)
         notes += said
         own = conversations.own_sessions(conversation, goal.points)
-        restored, foreign = restore_and_find_foreign(context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm)
+        refused = taken_back_error(goal.turn) if goal.is_taken_back else None
+        restored, foreign = restore_and_find_foreign(
+            context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm, refused=refused
+        )
+        notes += (f"@{goal.turn} is taken back already",) if goal.is_taken_back else ()
         if not chat:
             return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
-    made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place)
+    made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place, may_be_there=True)
     taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
     return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
 
@@ -296,15 +308,23 @@ def restore_and_find_foreign(
     skip_damaged: bool = False,
     keeper: NewKeeper | None = None,
     confirm: Confirming | None = None,
+    refused: errors.AgentError | None = None,
 ) -> tuple[Restored, tuple[bytes, ...]]:
-    """Returns (result of the restore, paths that sessions not in `own` may have edited)."""
+    """Returns (result of the restore, paths that sessions not in `own` may have edited). Raises `refused` if the files are not
+    as they were then."""
     others = OtherSessions(context, point, own)
     asking = None if confirm is None else _ConfirmWithOthers(confirm, others)
+
+    def refuse(_plan: Plan) -> bool:
+        assert refused is not None
+        raise refused
 
     def prepare() -> WorktreeChange:
         return prepare_restore(context, point, scope=scope, skip_damaged=skip_damaged, keeper=keeper)
 
-    report = ask_and_carry_out(prepare, asking, dry_run=dry_run)
+    report = ask_and_carry_out(prepare, asking if refused is None else refuse, dry_run=dry_run)
+    if refused is not None and (report.actions or report.kept):  # a dry run asks nobody
+        raise refused
     return report, others.among(report.actions)
 
 
@@ -377,9 +397,11 @@ def _write_and_record(
     *,
     in_place: bool,
     is_foreign: bool = False,
+    may_be_there: bool = False,
 ) -> Chat | None:
     """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut.
-    `is_foreign`: another machine had it, and it keeps its id if no session here has that id."""
+    `is_foreign`: another machine had it, and it keeps its id if no session here has that id. `may_be_there`: if no file changed, an
+    earlier fork of the same moment is one, too."""
     if cut is None:
         return None
     session_files.refuse_unsafe_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
@@ -387,14 +409,21 @@ def _write_and_record(
         _write_earlier_files(context, conversation)
         chat = _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
         return chat._replace(resume=conversation.client.resume_moved_command(chat.session))
-    chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
+    is_same = may_be_there and not in_place and point is not None and (restored is None or not restored.actions)
+    there = find_earlier_fork(context, conversation, cut, point) if is_same and point is not None else None
+    if there is not None:
+        chat = _chat_of_session(context, conversation, FORKED_BEFORE, *there)
+        if restored is not None:
+            return chat  # nothing happened: undo means what it meant before
+    else:
+        chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
     original = (chat.backup or "") if in_place else conversation.path
     context.store.record_rewind(
         rewinds.Rewind(
             created_ns=time.time_ns(),
             worktree=context.root.key,
             agent=conversation.client.name,
-            mode=chat.mode,
+            mode=rewinds.FORK if there is not None else chat.mode,
             session=chat.session,
             parent=conversation.session,
             transcript=os.fsencode(chat.path),
@@ -434,6 +463,10 @@ def _client_has_session(conversation: Conversation) -> bool:
 def _write_new_session(context: Context, conversation: Conversation, mode: str, session: str, data: bytes, path: str) -> Chat:
     """Write a session that is not there yet."""
     path = _write_session_file(context, conversation, session, data, path, context.root.path)
+    return _chat_of_session(context, conversation, mode, session, path, data)
+
+
+def _chat_of_session(context: Context, conversation: Conversation, mode: str, session: str, path: str, data: bytes) -> Chat:
     resume = conversation.client.resume_command(session, data, context.homes.home, context.homes.environ)
     return _chat_result(conversation, mode, session, path, None)._replace(resume=resume)
 

@@ -25,6 +25,7 @@ from ..model.cursor import Cursor
 from ..model.rewind_record import Rewind
 from ..model.turn_records import Turn
 from .checkpoint_names import LEAST_PREFIX, turn_of
+from .taken_back_turns import newest_not_taken_back
 from .turn_view import TurnView
 
 _LOOKED_AT = 20
@@ -293,6 +294,7 @@ class RewindTarget(NamedTuple):
     first prompt that is removed. `number`: the place of its turn in the conversation, 1 = the newest. `turn`: the turn's
     number in the list, 0 = not in the list. `is_other`: True if the turn belongs to another conversation than the one
     that a rewind without a number takes, and the caller did not name it. `is_named`: the caller named the turn.
+    `skipped`: the newer turns that are taken back already, if the caller named none. `is_taken_back`: so is this one.
     """
 
     conversation: Conversation
@@ -303,6 +305,8 @@ class RewindTarget(NamedTuple):
     turn: int
     is_other: bool
     is_named: bool
+    skipped: tuple[int, ...] = ()
+    is_taken_back: bool = False
 
     @property
     def prompt(self) -> Prompt:
@@ -329,15 +333,19 @@ class _Bound(NamedTuple):
     opening: list[int]
 
 
-def find_prompt(context: Context, wanted: int | str | None, session: str = "", preferred: str = "") -> RewindTarget:
-    """The prompt of turn `wanted` of the list, N or `@N`; None means the newest prompt. `session` and `preferred`: see `find_conversation`.
+def find_prompt(
+    context: Context, wanted: int | str | None, session: str = "", preferred: str = "", *, files: bool = True
+) -> RewindTarget:
+    """The prompt of turn `wanted` of the list, N or `@N`. None means the newest prompt; if `files` go back, the newest whose turn is not
+    taken back already. `session` and `preferred`: see `find_conversation`.
 
     Without `session`, the turn may belong to another conversation than that of `find_conversation`. With it, it may not. If no hook
     reported the conversation, the list does not have its turns, so `wanted` counts its prompts.
 
-    Raises AgentError (no conversation, too few prompts, the turn is not in the conversation), CheckpointNotFound (no
-    turn with that number), UsageError (`wanted` is no number of a turn).
+    Raises AgentError (no conversation, too few prompts, the turn is not in the conversation, all are taken back), CheckpointNotFound
+    (no turn with that number), UsageError (`wanted` is no number of a turn).
     """
+    skipped: tuple[int, ...] = ()
     if isinstance(wanted, str):
         named = turn_of(wanted)
         if named is None or named[1]:
@@ -353,6 +361,9 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
             raise
     if found is not None and (wanted is None or not has_turns or (session and not any(found.points))):
         index = _nth_newest_prompt(found, 1 if wanted is None else wanted)
+        if wanted is None and files:
+            name = _name_in_words(found.conversation.client.name, found.conversation.session)
+            index, skipped = newest_not_taken_back(view, found.points, found.opening, name)
     else:
         turn = view.find_turn(f"@{wanted}")
         there = None if found is None else _index_of_opening_prompt(turn, found)
@@ -373,7 +384,10 @@ def find_prompt(context: Context, wanted: int | str | None, session: str = "", p
             points[index] = view.points[turn.before]  # a waiting prompt: its turn began at the end of the turn in front
     number = len(opening) - opening.index(index)
     row = 0 if turn is None else turn.n
-    return RewindTarget(conversation, tuple(prompts), tuple(points), index, number, row, is_other, is_named=wanted is not None)
+    is_taken_back = turn is not None and view.with_changes(turn).taken_back
+    return RewindTarget(
+        conversation, tuple(prompts), tuple(points), index, number, row, is_other, wanted is not None, skipped, is_taken_back
+    )
 
 
 def prompt_of_turn(context: Context, number: int, session: str) -> str:

@@ -46,6 +46,18 @@ def test_a_turn_is_named_by_its_number_and_the_files_go_back(project, casrewind,
     assert found["fork"] is None and found["prompts"] == [] and found["turn"] == 1 and names(root) == ["a", "made1", "made2"]
 
 
+def test_what_is_taken_back_already_is_skipped_and_a_number_means_no_other_turn(project, casrewind, root):
+    project("qwen")
+    casrewind("back", "1", "--code", "-y", code=0)
+    done = casrewind("back", "--code", "-y", code=0)
+    assert names(root) == ["a", "made1"] and "@1 is taken back already; the newest that is not is @2" in done.err
+    assert "@1 is taken back already; nothing was changed" in casrewind("back", "1", "--code", "-y", code=16).err
+    assert "nothing to do" in casrewind("back", "2", "--code", "-y", code=0).out and names(root) == ["a", "made1"]
+    casrewind("back", "3", "--code", "-y", code=0)
+    for words in (["--code"], ["--code", "-n"]):
+        assert "are taken back already; nothing was changed" in casrewind("back", *words, "-y", code=16).err and names(root) == ["a"]
+
+
 def test_with_the_conversation_asked_for_nothing_changes_and_the_hint_names_the_files_alone(project, casrewind, root):
     project("qwen")
     refused = casrewind("back", "2", "-y", code=16)

@@ -304,7 +304,7 @@ def test_what_was_taken_back_is_put_on_the_clipboard_where_there_is_one(told, ca
     assert (tools / "clipboard").read_text() == f"{prompts[1].text}\n\n{prompts[2].text}"
     assert (tools / "arguments").read_text() == "-selection clipboard\n"
     missing = casrewind("back", "2", "--chat", "--copy", code=0, PATH=path)  # no display: it could not be asked for
-    assert "no clipboard tool" in missing.err and "forked" in missing.out
+    assert "no clipboard tool" in missing.err and "continue the conversation: claude --resume" in missing.out
     assert casrewind.json("back", "1", "--chat", "--copy", PATH=path, DISPLAY=":7")["copied"] is True
 
 

@@ -11,6 +11,7 @@ from ...change.worktree_change import ask_and_carry_out
 from ...context import Context
 from ...history import conversation, lookup, turns_elsewhere
 from ...history.conversation import RewindTarget
+from ...history.taken_back_turns import AllTakenBack, skipped_in_words
 from ...messages import age_in_words
 from ..grammar.options import (
     ASSUME_YES,
@@ -56,7 +57,7 @@ COMMAND = Command(
         Option(
             ("prompt",),
             "the turn, as casrewind list numbers it, or remote:@N of another machine (default: the newest prompt of the "
-            "conversation)",
+            "conversation that is not taken back)",
             "N",
             convert=_turn_or_machine,
             nargs="?",
@@ -87,7 +88,9 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
         return _back_on_other_machine(context, options, options.prompt, done)
     preferred = os.environ.get("CASREWIND_SESSION", "")
     try:
-        target = conversation.find_prompt(context, options.prompt, options.session or "", preferred)
+        target = conversation.find_prompt(context, options.prompt, options.session or "", preferred, files=files)
+    except AllTakenBack:
+        raise
     except errors.AgentError as error:
         return _back_without_conversation(context, options, done, error)
     changes = (files and target.was_seen) or options.in_place
@@ -97,7 +100,7 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
         context, options, done, lambda: _plan_title(context, target), is_asked=asking, target=_restore_target_of(target), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
-        what=f"back {target.conversation.session} {target.prompt.uuid}",
+        what=f"back {target.conversation.session} {target.prompt.uuid}", notes=_skipped_lines(target.skipped, target.turn),
     )  # fmt: skip
 
     def rewinding() -> Rewound:
@@ -137,16 +140,17 @@ def _back_without_conversation(context: Context, options: "ParsedOptions", done:
     if options.what == "both":
         number = "" if options.prompt is None else f" {options.prompt}"
         raise errors.AgentError(error.problem, f"casrewind back{number} --code takes the files back") from error
-    turn, point = found
+    turn, point = found.turn, found.point
     target, moved = target_of(context, point), ""
     if options.prompt is not None and not options.dry_run:
         moved = Words(context, options).why_numbers_moved(f"@{turn.n}")
     question = PlanQuestion(
         context, options, done, lambda: f"back {target.name}{branches_in_words(context, point)}", target=target, since=point, moved=moved,
         is_asked=not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved)), what=f"back --code {turn.id}",
+        notes=_skipped_lines(found.skipped, turn.n),
     )  # fmt: skip
     return rewind_and_report(
-        lambda: back_without_chat.back(context, turn, point, dry_run=options.dry_run, keeper=question.keeper, confirm=question),
+        lambda: back_without_chat.back(context, found, dry_run=options.dry_run, keeper=question.keeper, confirm=question),
         options, done, question,
     )  # fmt: skip
 
@@ -196,6 +200,12 @@ def open_for_unreported_conversation(options: "ParsedOptions", settings: "Settin
     if session_files.find_newest_transcript(session_files.Homes(settings.home, settings.environ), root.path, options.session or "") is None:
         return None
     return open_context(options.directory, settings, create=True, progress=reporter)
+
+
+def _skipped_lines(skipped: tuple[int, ...], turn: int) -> list[Line]:
+    """What stands above the plan if newer turns are taken back already."""
+    words = skipped_in_words(skipped, turn)
+    return [Line(words)] if words else []
 
 
 def _plan_title(context: Context, target: RewindTarget) -> str:

@@ -35,9 +35,9 @@ def keeps_edits(options: "ParsedOptions") -> bool:
 class PlanQuestion:
     """Called with a plan, and paths that another session may have changed: returns True to go ahead.
 
-    `outside`: after the call, the paths that were edited outside of a turn, if they were looked up. `inner`: after the call,
-    the directories with turns of their own. `keep_edits`: whether the plan
-    keeps them. If the person answers so, EditsKept is raised: the caller makes that plan and asks again.
+    `is_called`: what is in `notes` was shown. `outside`: after the call, the paths that were edited outside of a turn, if they were
+    looked up. `inner`: after the call, the directories with turns of their own. `keep_edits`: whether the plan keeps them. If the
+    person answers so, EditsKept is raised: the caller makes that plan and asks again.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class PlanQuestion:
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
+        self.is_called = False
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.inner: tuple[InnerTurns, ...] = ()
@@ -96,6 +97,7 @@ class PlanQuestion:
     def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool | Plan:
         """Show the plan and ask; or decide without a question. In a client, a yes may be one to an earlier plan: that is returned."""
         self._done()
+        self.is_called = True
         self.find_inner_turns(plan.actions)
         if self._typed is not None:
             return self._agree_or_print(plan, strange)
@@ -198,7 +200,7 @@ class PlanQuestion:
         from ...hook.typed_line import MOST_UNASKED
 
         assert self._typed is not None
-        needs_look = plan.kept or plan.only_copies or plan.open_files or self.inner
+        needs_look = plan.kept or plan.only_copies or plan.open_files or self.inner or self.notes
         if not self._typed.is_smallest or self._since is None or strange or needs_look:
             return False
         if sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:

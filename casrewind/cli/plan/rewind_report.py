@@ -59,6 +59,8 @@ def print_rewound(
     else:
         goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))
+        told = {line.text for line in question.notes} if question is not None and question.is_called else ()
+        report = report._replace(notes=tuple(words for words in report.notes if words not in told))
         print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside))
         if report.dry_run and question is not None:
             print_lines(restored.inner_lines(question.inner))

@@ -30,6 +30,8 @@ def rewound_lines(
         yield Line(f"casrewind: note: {words}", is_remark=True)
     if is_inside:
         yield from _conversation_lines(report, is_inside=True)
+    if report.dry_run and target.name:
+        yield Line(f"back {target.name}:")
     if report.restored is not None:
         # the conversation that goes on from here is not told: it ends before
         done = report.restored if not report.transcript else report.restored._replace(tells_agent=False)
@@ -48,8 +50,6 @@ def rewound_lines(
     yield from removed_prompts(report)
     if copied is not None:
         yield Line(f"  copied to the clipboard ({copied})")
-    elif report.prompts and not report.dry_run:
-        yield Line("  casrewind back --copy also puts that on the clipboard")
 
 
 def _conversation_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
