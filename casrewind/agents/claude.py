@@ -107,7 +107,7 @@ class ClaudeClient(client.ConversationClient):
     sessions = client.SessionFormat(
         directory="projects",
         resume="claude --resume {session}",
-        resume_inside="/resume {session}",
+        resume_inside="/resume",  # its list has no row for the open session, and the newest stands first
         by_project=True,
         line_id="uuid",
     )

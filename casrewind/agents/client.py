@@ -159,7 +159,7 @@ class SessionFormat(NamedTuple):
     resume: str
     """The command that opens a session. "{session}" is replaced by the id."""
     resume_inside: str = ""
-    """The text to type in the client to open a session, or ""."""
+    """The text to type in the client to open a session, or "". Without "{session}", the client lists its sessions, newest first."""
     variable: str = ""
     """The variable that names another directory of sessions; "" = they move with the client's files."""
     by_project: bool = False

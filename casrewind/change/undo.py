@@ -13,7 +13,7 @@ from ..model import manifest
 from ..model import plan as plans
 from ..model import rewind_record as rewinds
 from ..model.at_risk import OutsideEdits
-from ..model.checkpoint import TAKEN_FROM
+from ..model.checkpoint import PROMPT, TAKEN_FROM
 from ..model.history import RESTORE, Operation
 from ..model.manifest import Entry
 from ..model.plan import Action, Actions, Kept
@@ -71,6 +71,16 @@ def refuse_behind_rewind(context: Context, in_words: StepInWords = lambda _: "an
         raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
     would = f"nothing was undone: {what}, and undo would take back {in_words(steps[-1])}"
     raise errors.NothingToUndo(would, "casrewind undo --older does that")
+
+
+def is_newest_deed(context: Context, session: str) -> bool:
+    """True if the newest step was done just now: no undo and no prompt in this worktree is newer, and no session but `session` made it."""
+    history = context.store.history(context.root.key)
+    made = context.store.checkpoint(history.undo[-1].safety) if history.undo and not history.redo else None
+    if made is None or made.more.by_session not in ("", session):
+        return False
+    prompts = (point for point, _ in context.store.checkpoints() if point.worktree == context.root.key and point.trigger == PROMPT)
+    return all(point.seq < made.seq for point in prompts)
 
 
 def newer_rewind(context: Context) -> rewinds.Rewind | None:

@@ -10,9 +10,13 @@ import os
 import tempfile
 
 from .. import fsio, launch
+from .._typing import TYPE_CHECKING
 from ..agents.client import Client
 from ..agents.event import Event
 from ..messages import did_you_mean
+
+if TYPE_CHECKING:
+    from ..store.shown_plans import ShownPlans
 
 _PATIENCE = 20.0
 """Seconds after which the answer reports that the command is still running."""
@@ -69,7 +73,7 @@ _HELP = """\
 {0} revert @2        take back what one turn changed, and keep what was done since; @4..@2: several
 {0} undo             take the newest restore back; redo does it again
 {0} save -m TEXT     a checkpoint by hand
-What changes files is shown first, with the line to type to do it. Only {0} back does one small turn at once.
+What changes files is shown first, and {0} yes does it. Only {0} back and {0} undo do a small step at once.
 also: list, jump, pin, unpin, status, doctor, verify. None of these asks the model. casrewind --help in a terminal shows more."""
 
 
@@ -87,19 +91,26 @@ def _run_for_output(event: Event, root: str) -> str:
     import shlex
     import subprocess
 
-    from .typed_line import parse_typed
+    from .typed_line import YES, another_code, parse_typed
 
-    _record_session_as_idle(event, root)
+    plans = _record_session_as_idle(event, root)
     try:
         words = shlex.split(event.command or "") or list(_TURNS)
     except ValueError:
         return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
     if words[0] == "help":
         return _HELP.format(_typed_name(event.prompt))
+    if [word.lower() for word in words] == [YES]:
+        waiting = None if plans is None else plans.waiting()
+        if waiting is None:
+            return f"no plan waits for a yes here; nothing was done. {_typed_name(event.prompt)} back shows one"
+        words = [*waiting.words, YES, waiting.code if waiting.is_newest else another_code(waiting.code)]
     if words[0] not in _KNOWN:
         near = did_you_mean(words[0], _KNOWN)
         return f"{_USAGE}\n{words[0]!r} is no command here{near and f'; {near}'}; nothing was done"
     said = parse_typed(words)
+    if plans is not None and words[0] in _PLANS and said.code is None:
+        plans.outdate()
     words = list(said.words) if words[0] in _PLANS else words
     if (refused := _refused_option(words)) is not None:
         return f"casrewind: {words[0]} does not take {refused} in a prompt; nothing was done. Type it in a terminal"
@@ -112,7 +123,7 @@ def _run_for_output(event: Event, root: str) -> str:
         line = [*launch.own_command(), *words]
         child = subprocess.Popen(
             line, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, cwd=root,
-            env={**os.environ, "NO_COLOR": "1", launch.INSIDE: event.session or "1"},
+            env={**os.environ, "NO_COLOR": "1", launch.INSIDE: _inside(event)},
         )  # fmt: skip
         try:
             child.wait(timeout=_PATIENCE)
@@ -145,13 +156,15 @@ def _refused_option(words: list[str]) -> str | None:
     return None
 
 
-def _record_session_as_idle(event: Event, root: str) -> None:
-    """Record that this session is alive and idle: a client with a running turn does not run this command."""
+def _record_session_as_idle(event: Event, root: str) -> "ShownPlans | None":
+    """Record that this session is alive and idle: a client with a running turn does not run this command. Returns what keeps the
+    plan that this session was shown; None without a store."""
     import time
     from contextlib import suppress
 
     from .. import errors
     from ..settings import from_environment, open_until_end
+    from ..store.shown_plans import ShownPlans
     from ..upkeep import agent_event
 
     with suppress(errors.CasrewindError):
@@ -159,13 +172,20 @@ def _record_session_as_idle(event: Event, root: str) -> None:
         with open_until_end(root, settings, create=False) as context:
             context.store.sessions.record(agent_event.session_record(context, event, time.time_ns()))
             agent_event.write_shell_variables(context, event)
+            return ShownPlans(context.store.path, context.root.key, _inside(event))
+    return None
+
+
+def _inside(event: Event) -> str:
+    """The session, as the variable for the command has it."""
+    return event.session or launch.UNKNOWN_SESSION
 
 
 def _as_typed_here(text: str, prompt: str) -> str:
     """A command's output, with every command in it spelled as a person types it in the client."""
     import re
 
-    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted(_KNOWN))})\b)", f"{_typed_name(prompt)} ", text)
+    return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted([*_KNOWN, 'yes']))})\b)", f"{_typed_name(prompt)} ", text)
 
 
 def _typed_name(prompt: str) -> str:

@@ -1,8 +1,9 @@
-"""A command that a person types in a client. It shows its plan first, and changes files when it is typed again with `yes`.
+"""A command that a person types in a client. It shows its plan first, and changes files when `yes` is typed.
 
-The danger prevented here: a person agrees to one plan, and another one is carried out. So the word behind `yes` is made
+The danger prevented here: a person agrees to one plan, and another one is carried out. So each plan has a code that is made
 from the plan itself: four characters of the checkpoint's id, and four of a digest of every change with both sides. The plan is
-kept under that code (store/shown_plans.py): a path that changed since it was shown stays as it is.
+kept with its code for the session that saw it (store/shown_plans.py). `/casrewind yes` is completed to the line that was typed,
+`yes` and that code. A path that changed since the plan was shown stays as it is.
 """
 
 import re
@@ -31,8 +32,10 @@ class TypedLine(NamedTuple):
 
     @property
     def is_smallest(self) -> bool:
-        """True for a step to before the newest prompt. Such a step may be taken without a question."""
-        return self.words[0] == "back" and all(word in _FIRST for word in self.words[1:] if not word.startswith("-"))
+        """True for a step to before the newest prompt, and for an undo. Such a step may be taken without a question."""
+        if self.words[0] != "back":
+            return self.words == ("undo",)
+        return all(word in _FIRST for word in self.words[1:] if not word.startswith("-"))
 
     @property
     def text(self) -> str:
@@ -40,7 +43,7 @@ class TypedLine(NamedTuple):
         return shlex.join((*self.words, *((YES, self.code) if self.code is not None else ())))
 
     def with_yes(self, code: str) -> str:
-        """The line to type to carry out the plan with this code."""
+        """The whole line to type to carry out the plan with this code, where nobody knows which session saw it."""
         return f"casrewind {printable(shlex.join(self.words))} {YES} {code}"
 
 
@@ -71,6 +74,13 @@ def code_of_plan(anchor: str, other_choices: str, plan: Plan) -> str:
     data = b"\0".join((anchor.encode(), other_choices.encode("utf-8", "surrogateescape"), plans.encode(plan.actions), kept))
     data += b"\0" + databases if databases else b""
     return f"{anchor[:4]}-{digests.of(data).hex()[:4]}"
+
+
+def another_code(code: str) -> str:
+    """A code of the same checkpoint that is not that of the plan: a yes with it shows the plan again."""
+    if not _CODE.fullmatch(code):  # a damaged one
+        return "0-0000"
+    return f"{code[:-4]}{0xFFFF ^ int(code[-4:], 16):04x}"
 
 
 def digest_of_question(anchor: str, other_choices: str, plan: Plan, history: History) -> bytes:

@@ -116,10 +116,14 @@ def interrupted(start):
     found.points = client.points()[points:]
     found.request = client.model.requests[-1].told
     found.answers, found.files = [], []
+    known = set(client.config.glob("projects/*/*.jsonl"))
+    forks = []
     for command in ("/casrewind back 1", "/casrewind undo", "/casrewind back 2"):
         found.answers.append(terminal.order(command))
         found.files.append(picture(client.project))
-    found.resume = re.findall("/resume ([0-9a-f-]{36})", found.answers[0])[-1]
+        forks.append(set(client.config.glob("projects/*/*.jsonl")) - known)
+    (first,) = forks[0]
+    found.resume = first.stem
     client.say("what now", "--resume", found.resume)
     found.resumed = client.model.requests[-1].told
     end.touch()

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.xdist_group("client-typed")
 FIRST = ["user: please create alpha", "assistant: Creating.", "call Write", "result", "assistant: It is there."]
 SECOND = ["user: please run bash", "call Bash", "result", "assistant: Ran."]
 COMMANDS = ("", " list -n 1", " restore 99", " nonsense", " list 'x", " back 1", " undo", " back 7", " diff", " back")
-ID = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +40,10 @@ def asked(start):
         found.after[command] = picture(client.project)
     found.requests_after = len(client.model.requests)
     found.points_after = client.points()
-    found.resume = re.findall(f"/resume {ID}", found.answers[" back"])[-1]
-    terminal.type(found.resume)
+    terminal.type("/resume")
+    terminal.wait_for("Resume session")
+    terminal.wait_for("❯ [Fork] please create alpha")
+    terminal.keys("Enter")
     client.wait_for_more(len(found.points), 2)
     terminal.wait_until_idle()
     terminal.say("what now")
@@ -80,7 +81,8 @@ def test_what_cannot_be_done_is_answered_too(asked, command, says):
 
 def test_back_brings_the_files_and_says_how_to_go_on(asked):
     answer = asked.answers[" back 1"]
-    assert len(re.findall(f"/resume {ID}", answer)) == 1
+    assert answer.startswith("to go on from there, type /resume and take the first: [Fork] please create alpha\n")
+    assert re.findall("[0-9a-f]{8}|c[0-9a-f]{14}", answer) == [], "one name, and no id"
     assert "please run bash" in answer and "restored" in answer and "/casrewind undo" in answer
     assert differences(asked.after[" back 1"], asked.pictures[1]) == {}
 
@@ -93,7 +95,8 @@ def test_undo_brings_the_files_back(asked):
 def test_what_it_says_to_type_switches_the_client_to_exactly_the_turns_before(asked):
     assert asked.request.told == [*FIRST, "user: what now"]
     assert differences(asked.after[" back"], asked.pictures[1]) == {}
-    fork = asked.resume.removeprefix("/resume ")
+    fork = asked.moved_on[-1]["session"]
+    assert fork != asked.points[0]["session"]
     assert [(point["prompt"], point["session"]) for point in asked.moved_on[-3:]] == [(None, fork), ("what now", fork), ("what now", fork)]
     assert asked.client.model.strangers == []
 
@@ -243,7 +246,7 @@ def test_the_plugin_has_the_same_command_under_its_own_name(start):
     assert not (client.project / "kept.txt").exists()
     plan = terminal.ask("/casrewind:casrewind restore 1")
     line = line_to_type(plan)
-    assert "+ kept.txt" in plan and line.startswith("/casrewind:casrewind restore 1 yes ") and not (client.project / "kept.txt").exists()
+    assert "+ kept.txt" in plan and line == "/casrewind:casrewind yes" and not (client.project / "kept.txt").exists()
     answer = terminal.ask(line)
     assert "restored" in answer and "+ kept.txt" in answer and "/casrewind:casrewind undo" in answer
     assert (client.project / "kept.txt").read_bytes() == b"kept"

@@ -55,15 +55,12 @@ def test_what_changes_files_is_planned_and_done_with_the_line_that_the_plan_says
     assert lines[1:4] == ["  - change.py", "  - notes.txt", "  - plan.md"] and "  ~ till.py" in lines[4:]
     assert "  2 of these paths were edited outside of a turn since then, and lose that:\n    README.md, plan.md\n" in plan
     line = line_of(plan)
-    identity = casrewind.json("list")["turns"][2]["before"]
-    assert re.fullmatch(rf"/casrewind back 3 yes {identity[:4]}-[0-9a-f]{{4}}", line)
+    assert line == "/casrewind yes"
     done = typed(first, line)
     assert picture(root) == pictures[2]
     assert 'restored to before "round to cents"' in done and "2 paths written, 3 removed" in done and "  - plan.md" in done and "  ~ README.md" in done
-    assert "/casrewind undo goes back to it" in done and "taken back: give change" in done
-    undo = typed(first, "/casrewind undo")
-    assert picture(root) == pictures[2] and undo.startswith('undo the restore to before "round to cents"') and "  + plan.md" in undo
-    done = typed(first, line_of(undo))
+    assert "the state before is kept; /casrewind undo goes back to it" in done and "taken back: give change" in done
+    done = typed(first, "/casrewind undo")  # one line: it is small, and what it takes back was done just now
     assert picture(root) == before and 'undone: the restore to before "round to cents"' in done and "  + plan.md" in done
     redo = line_of(typed(first, "/casrewind redo"))
     assert "  - plan.md" in typed(first, redo) and picture(root) == pictures[2]
@@ -81,34 +78,95 @@ def test_each_command_plans_first_also_with_yes_and_is_done_then(shop, root, cas
     for command in COMMANDS:
         line = line_of(typed(first, f"/casrewind {command}"))
         assert picture(root) == before, command
-        assert re.fullmatch(r"/casrewind .* yes [0-9a-z]{4}-[0-9a-f]{4}", line) and "-y" not in line
+        assert line == "/casrewind yes"
         assert "nothing has changed yet" not in typed(first, line) and picture(root) != before, command
         casrewind("undo", "--yes", code=0)
         assert picture(root) == before
 
 
-@pytest.mark.parametrize("change", ["another code", "a turn", "a restore", "another command", "a plan that is gone"])
-def test_the_line_of_an_older_plan_shows_the_plan_of_now(shop, root, casrewind, home, change):
+SAME, OTHER = "that plan is no longer the same; nothing was changed. The plan now:", "that line means something else now; nothing was changed. The plan now:"
+
+
+@pytest.mark.parametrize("change, says", [
+    ("a turn", OTHER), ("a prompt that moved no number", SAME), ("a restore", SAME), ("another plan", SAME), ("another plan, that was refused", SAME),
+])  # fmt: skip
+def test_a_yes_after_something_else_shows_the_plan_again(shop, root, casrewind, change, says):
     first, pictures = shop
-    line = line_of(typed(first, "/casrewind back 3"))
-    if change == "a turn":
+    by_id = casrewind.json("list")["turns"][2]["before"]
+    typed(first, f"/casrewind restore {by_id}" if change == "a prompt that moved no number" else "/casrewind back 3")
+    if change == "a turn" or change.startswith("a prompt"):
         first.turn("ask something")
     elif change == "a restore":
         casrewind("restore", "@2", "README.md", "-y", code=0)
         casrewind("restore", "@3", "till.py", "-y", code=0)
-    elif change == "another command":
-        line = line.replace("back 3", "restore @3")
-    elif change == "a plan that is gone":
-        (place,) = home.rglob("shown")
-        shutil.rmtree(place)
-        plant(root, {"till.py": b"4"})
+    elif change == "another plan":
+        assert "would restore" in typed(first, "/casrewind restore @2 -n")
     else:
-        line = line[:-4] + ("0000" if line[-4:] != "0000" else "1111")
+        assert "this worktree has 3" in typed(first, "/casrewind restore @7")
     before = picture(root)
-    again = typed(first, line)
-    assert again.startswith("that plan is no longer the same; nothing was changed. The plan now:") and picture(root) == before
-    assert line_of(again) != line and "nothing has changed yet" not in typed(first, line_of(again))
-    assert picture(root) != before
+    again = typed(first, "/casrewind yes")
+    assert again.startswith(says) and picture(root) == before
+    assert "nothing has changed yet" not in typed(first, line_of(again)) and picture(root) != before
+
+
+def test_a_yes_is_one_to_the_last_plan_of_this_session(shop, root, casrewind, processes, home):  # noqa: F811 - the fixture
+    first, pictures = shop
+    second = Conversation(first.client, "bbbb-2", processes[1].pid)
+    before = picture(root)
+    none = "no plan waits for a yes here; nothing was done. /casrewind back shows one"
+    assert typed(first, "/casrewind yes") == none
+    line_of(typed(first, "/casrewind back 3"))
+    assert typed(second, "/casrewind yes") == none and picture(root) == before
+    line_of(typed(second, "/casrewind restore @1 till.py"))
+    line_of(typed(first, "/casrewind restore @2 till.py"))
+    for read_only in ("", " list", " diff", " show @1", " help"):
+        typed(first, f"/casrewind{read_only}")
+    done = typed(first, "/casrewind YES")
+    assert "restored to before" in done and (root / "till.py").read_bytes() == b"1" and (root / "change.py").exists()
+    assert typed(first, "/casrewind yes") == none, "it was one to that plan, once"
+    line_of(typed(first, "/casrewind back 3"))
+    for (place, _, files) in os.walk(next(home.rglob("shown"))):
+        for name in files:
+            with open(os.path.join(place, name), "r+b") as file:
+                file.write(b"\0")
+    assert typed(first, "/casrewind yes") == none
+    shutil.rmtree(next(home.rglob("shown")))
+    assert typed(first, "/casrewind yes") == none and (root / "change.py").exists()
+
+
+def test_where_the_session_is_unknown_the_line_is_typed_again_with_the_code(shop, root):
+    first, pictures = shop
+    before = picture(root)
+    plan = first.client.typed("/casrewind restore @3", agree=False, session_id="")
+    line = line_of(plan)
+    assert re.fullmatch(r"/casrewind restore @3 yes c[0-9a-f]{3}-[0-9a-f]{4}", line)
+    other = line[:-4] + ("0000" if line[-4:] != "0000" else "1111")
+    assert first.client.typed(other, agree=False, session_id="").startswith(SAME) and picture(root) == before
+    assert "restored to" in first.client.typed(line, agree=False, session_id="") and picture(root) == pictures[2]
+
+
+@pytest.mark.parametrize("why", ["a second undo", "a turn since", "many paths", "an edit since", "--all"])
+def test_an_undo_that_is_not_small_or_not_of_just_now_is_planned(shop, root, casrewind, why):
+    first, _ = shop
+    if why == "many paths":
+        plant(root, {f"many{number}": b"1" for number in range(11)})
+    typed(first, "/casrewind restore @1 till.py")
+    typed(first, "/casrewind yes")
+    typed(first, "/casrewind restore @3")
+    typed(first, "/casrewind yes")
+    if why == "a second undo":
+        assert "undone" in typed(first, "/casrewind undo")
+    elif why == "a turn since":
+        first.number += 1
+        told = {"session_id": first.session, "transcript_path": str(first.path), "prompt_id": f"{first.session}-p{first.number}"}
+        first.client.call(first.client.payload("UserPromptSubmit.prompt", prompt="ask", **told), **first.variables)
+        first.client.call(first.client.payload("Stop.plain", **told), **first.variables)
+    elif why == "an edit since":
+        plant(root, {"change.py": b"mine"})
+    before = picture(root)
+    plan = typed(first, "/casrewind undo --all" if why == "--all" else "/casrewind undo")
+    assert picture(root) == before and line_of(plan), plan
+    assert "undone" in typed(first, line_of(plan))
 
 
 def edit_path(root):

@@ -20,11 +20,12 @@ const MOST = 1 << 20; // characters of output that are kept
 const NAMED = 10; // paths that are named after a restore
 const SIGNS = { added: "+", removed: "-" };
 const INCOMPLETE = 3; // the exit code of a restore that left something alone
+const CHANGES = ["back", "jump", "redo", "restore", "revert", "undo"]; // what shows a plan first
 const STARTS = ["SessionStart", "UserPromptSubmit"];
 const IS_TRIAL = Boolean(process.env.CASREWIND_TRIAL); // doctor looks: no event is reported
 
 // What outlives a change of session, for which Pi may load this file again.
-const shared = (globalThis[Symbol.for("casrewind.pi")] ??= { started: null, said: null });
+const shared = (globalThis[Symbol.for("casrewind.pi")] ??= { started: null, said: null, waiting: null });
 
 /** Run casrewind. Resolves to {code, out, err}, never throws, and waits for `seconds` at most. */
 const run = (args, { payload, seconds, cwd, keep = false, env }) =>
@@ -70,8 +71,8 @@ const run = (args, { payload, seconds, cwd, keep = false, env }) =>
   });
 
 /** Run a command of casrewind's as a person would. */
-const command = (args, ctx, seconds = LOOK_SECONDS, keep = false) =>
-  run(args, { seconds, keep, cwd: ctx.cwd, env: { ...process.env, CASREWIND_INSIDE: "1", NO_COLOR: "1" } });
+const command = (args, ctx, seconds = LOOK_SECONDS, keep = false, session = "1") =>
+  run(args, { seconds, keep, cwd: ctx.cwd, env: { ...process.env, CASREWIND_INSIDE: session, NO_COLOR: "1" } });
 
 const parsed = (text) => {
   try {
@@ -180,9 +181,11 @@ const left = (done) =>
 
 /** Make the files what they were at a checkpoint, or undo that; false when they could not be, or only a plan was shown. */
 const restore = async (args, name, ctx) => {
-  const done = await command(args, ctx, RESTORE_SECONDS, true);
-  const plan = parsed(done.out)?.plan;
+  const session = ctx.sessionManager.getSessionId();
+  const done = await command(args, ctx, RESTORE_SECONDS, true, session);
+  const { plan, agree } = parsed(done.out) ?? {};
   if (plan) {
+    shared.waiting = { session, words: agree.split(" ") };
     say(ctx, plan.replace(/^  casrewind /m, "  /casrewind "));
     return false;
   }
@@ -472,6 +475,13 @@ export default function casrewind(pi) {
     handler: async (args, ctx) => {
       await ctx.waitForIdle();
       const words = args.trim() ? args.trim().split(/\s+/) : [];
+      const waiting = shared.waiting;
+      if (words.length === 1 && words[0].toLowerCase() === "yes" && waiting?.session === ctx.sessionManager.getSessionId()) {
+        shared.waiting = null;
+        await back(waiting.words.slice(1), ctx);
+        return;
+      }
+      if (CHANGES.includes(words[0])) shared.waiting = null;
       if (words[0] === "back") {
         await back(words.slice(1), ctx);
         return;

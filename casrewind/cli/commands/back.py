@@ -216,17 +216,19 @@ def _plan_title(context: Context, target: RewindTarget) -> str:
 
 
 def _restore_target_of(target: RewindTarget) -> restored.RestoreTarget:
-    """The target of a rewind: its prompt, turn and conversation, age and checkpoint."""
+    """The target of a rewind: its prompt, its turn and age."""
     point = target.points[target.at]
     moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
-    details = filter(None, (_turn_and_conversation(target), age_in_words(moment) if moment else "", "" if point is None else point.id))
+    details = filter(None, (_turn_and_conversation(target), age_in_words(moment) if moment else ""))
     name = f'to before "{restored.first_words(target.prompt.text)}" ({", ".join(details)})'
     state = f"@{target.turn}" if target.turn else ""
     return restored.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns, state)
 
 
 def _turn_and_conversation(target: RewindTarget) -> str:
-    """The number of a turn, if it has one, and its conversation: @3 of claude 355c4eec."""
+    """The number of a turn, if it has one. Its conversation, if nobody named it: @3 of claude 355c4eec, another session."""
+    if target.turn and not target.is_other:
+        return f"@{target.turn}"
     other = ", another session" if target.is_other else ""
     return f"{f'@{target.turn} of ' if target.turn else ''}{target.conversation_in_words}{other}"
 

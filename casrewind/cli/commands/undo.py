@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 
-from ... import errors
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...model.at_risk import OutsideEdits
 from ...model.history import UNDO, Step
@@ -71,6 +71,7 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
         context, options, done, title, is_asked=is_asked, anchor=anchor, what=options.command,
         later=later if which.get("everything") and steps else None,
         kept=restored.REDO_KEEPS if options.command == UNDO else restored.UNDO_KEEPS,
+        is_at_once=lambda: undos.is_newest_deed(context, os.environ.get(launch.INSIDE, "")),
     )  # fmt: skip
     title()
     prepare = undos.prepare_undo if options.command == "undo" else undos.prepare_redo

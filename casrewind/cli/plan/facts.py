@@ -4,7 +4,7 @@ import os
 import time
 from contextlib import suppress
 
-from ... import errors
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...context import Context
 from ...gitignore.rules import can_protect_ignored_paths
@@ -44,7 +44,8 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     if number and point.more.machine:  # the line has no room for the id, too
         name, identity, here = name.removesuffix(f" of {printable(point.more.machine)}"), "", None
         number = f"{printable(lookup.name_of_machine(context, point))}:{number}"
-    details = filter(None, (number, age_in_words(point.created_ns), identity))
+    is_named = number and os.environ.get(launch.INSIDE)  # in a client, one name is enough
+    details = filter(None, (number, age_in_words(point.created_ns), "" if is_named else identity))
     return RestoreTarget(f"to {name} ({', '.join(details)})", here, point.created_ns, number or point.id)
 
 

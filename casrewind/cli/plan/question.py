@@ -4,13 +4,15 @@ The danger prevented here: a restore takes back more than the person thinks. So 
 that were made outside of a turn, and in a client nothing but the smallest step is done before its plan was shown.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ... import launch
 from ..._typing import TYPE_CHECKING
 from ...change.preflight import refuse_open_databases
 from ...change.restore import EditKeeper, EditsKept, NewKeeper
 from ...model.at_risk import NO_EDITS, OutsideEdits
-from ...model.checkpoint import Checkpoint
+from ...model.checkpoint import PROMPT, Checkpoint
 from ...model.plan import Action, Plan, sort_and_pack
 from ..show import restored
 from ..show.text import PIPED, Line
@@ -58,23 +60,26 @@ class PlanQuestion:
         explanation: Line | None = None,
         later: Callable[[Iterable[Action]], OutsideEdits] | None = None,
         kept: str = restored.UNDO_KEEPS,
+        is_at_once: Callable[[], bool] | None = None,
     ) -> None:
         """`is_shown`: the plan is printed without a question. `target` names the result. `moved`: says that numbers moved, or
         "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
         typed_line.code_of_plan; by default the anchor is `since`. `notes`: what else stands above the plan. `explanation`: the
-        first line below its title. `later`: finds the edits that an undo of everything takes back. `kept`: what a yes preserves."""
+        first line below its title. `later`: finds the edits that an undo of everything takes back. `kept`: what a yes preserves.
+        `is_at_once`: True if a person in a client need not see a small plan first; by default, if it takes back one turn alone."""
         self._context, self._options, self._done, self._title = context, options, done, title
         self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what
         self._anchor = anchor or ("" if since is None else since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
+        self._agreement = ""
         self.is_called = False
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.inner: tuple[InnerTurns, ...] = ()
         self._keeper: EditKeeper | None = None
         self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
-        self._later, self._kept = later, kept
+        self._later, self._kept, self._is_at_once = later, kept, is_at_once
 
     @property
     def waits(self) -> bool:
@@ -135,7 +140,7 @@ class PlanQuestion:
         if self._typed is None:
             print_line("nothing was changed")
         elif self._options.json:
-            print_json({"dry_run": True, "plan": "\n".join(line.text for line in self._lines)})
+            print_json({"dry_run": True, "plan": "\n".join(line.text for line in self._lines), "agree": self._agreement})
 
     def title_if_not_shown(self) -> str:
         """The line above the result, if no plan with it was shown."""
@@ -177,20 +182,30 @@ class PlanQuestion:
         """True if the person typed the code of this plan, or if it is the smallest step. The earlier plan, if the person typed its code.
         Else this plan is shown, and the answer is False."""
         from ...hook.typed_line import code_of_plan, digest_of_question
-        from ...store.shown_plans import ShownPlans
+        from ...store.shown_plans import ShownPlans, WaitingPlan
 
         assert self._typed is not None
-        store, key = self._context.store, self._context.root.key
-        code = code_of_plan(self._anchor, self._what, plan)
-        if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan, strange)):
-            return True
-        question = digest_of_question(self._anchor, self._what, plan, store.history(key))
-        plans = ShownPlans(store.path, key)
+        store, key, session = self._context.store, self._context.root.key, os.environ.get(launch.INSIDE, "")
+        prompts = (point.id for point, _ in store.checkpoints() if point.session == session and point.trigger == PROMPT)
+        what = f"{self._what} {next(prompts, '')}"  # a yes is none to a plan from before a prompt
+        code, question = code_of_plan(self._anchor, what, plan), digest_of_question(self._anchor, what, plan, store.history(key))
+        plans = ShownPlans(store.path, key, session)
         if self._typed.code is not None and (shown := plans.read(self._typed.code, question)) is not None:
+            plans.forget()
             return plan._replace(actions=shown)
-        plans.write(code, question, sort_and_pack(plan.actions))
+        if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan, strange)):
+            plans.forget()
+            return True
+        plans.write(WaitingPlan(self._typed.words, code), question, sort_and_pack(plan.actions))
         self.find_outside_edits(plan.actions)
-        self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, strange, code)]
+        is_known = session not in ("", launch.UNKNOWN_SESSION)
+        line = "casrewind yes" if is_known else self._typed.with_yes(code)
+        again = ""
+        if self._typed.code is not None:
+            is_same = self._typed.code.partition("-")[0] == code.partition("-")[0]
+            again = "that plan is no longer the same" if is_same else "that line means something else now"
+        self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, strange, line, again)]
+        self._agreement = self._typed._replace(code=code).text
         if not self._options.json:
             print_lines(self._lines)
         return False
@@ -200,24 +215,22 @@ class PlanQuestion:
         from ...hook.typed_line import MOST_UNASKED
 
         assert self._typed is not None
-        needs_look = plan.kept or plan.only_copies or plan.open_files or self.inner or self.notes
-        if not self._typed.is_smallest or self._since is None or strange or needs_look:
+        needs_look = strange or plan.kept or plan.only_copies or plan.open_files or self.inner or self.notes
+        if not self._typed.is_smallest or needs_look or sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False
-        if sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
-            return False
+        if self._is_at_once is not None:
+            return self._is_at_once()
+        return self._since is not None and is_of_turn_alone(self._context, self._since, plan.actions)
 
-        return is_of_turn_alone(self._context, self._since, plan.actions)
-
-    def _plan_in_client(self, plan: Plan, strange: tuple[bytes, ...], code: str) -> Iterator[Line]:
-        """The plan in a client, with the line to type."""
-        assert self._typed is not None
-        if self._typed.code is not None:
-            yield Line("that plan is no longer the same; nothing was changed. The plan now:")
+    def _plan_in_client(self, plan: Plan, strange: tuple[bytes, ...], line: str, again: str) -> Iterator[Line]:
+        """The plan in a client, with the line to type. `again`: why a yes was not enough, or ""."""
+        if again:
+            yield Line(f"{again}; nothing was changed. The plan now:")
         yield from (*self.notes, *notes_above_plan(self._context, plan))
         yield restored.headline(self._title(), plan)
         yield from self._lines_below_title(plan, strange, restored.OPTION)
         yield Line("nothing has changed yet; to go ahead, type:")
-        yield Line(f"  {self._typed.with_yes(code)}")
+        yield Line(f"  {line}")
 
 
 def _typed_line(options: "ParsedOptions") -> "TypedLine":

@@ -96,12 +96,12 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
 
 
 def _way_back_lines(report: "Restored") -> Iterator[Line]:
-    """How to go back to the state before."""
+    """How to go back to the state before. It needs no id: --json has that."""
     if report.op in _SAYS_WAY_BACK and report.safety:
-        yield Line(f"  the state before is {report.safety}; casrewind undo goes back to it")
+        yield Line("  the state before is kept; casrewind undo goes back to it")
     if report.only_copies and report.safety:
         names = first_names([item.path for item in report.only_copies])
-        yield Line(f"  {report.safety} is pinned: it may have the only copy of {names}")
+        yield Line(f"  the state before is pinned: it may have the only copy of {names}")
     if report.op == REDO and report.actions:
         yield Line("  casrewind undo takes the redo back")
     if report.op == ABORT and report.actions:
