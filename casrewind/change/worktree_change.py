@@ -156,10 +156,20 @@ def as_shown(shown: Sequence[Action], report: Restored) -> Restored:
         moved.update((above, found) for above in paths.parents(path) if (found := planned.get(above)) and _changes_kind(found))
     upset = [path for path, each in moved.items() if _changes_kind(each)]
     is_below = paths.PathScope(upset).covers if upset else moved.__contains__
-    left = [Kept(each.path, plans.CHANGED_NOW, benign=False) for each in planned if each.path in moved or is_below(each.path)]
+    left = [
+        Kept(each.path, _reason_now(agreed.get(each.path), each), benign=False)
+        for each in planned
+        if each.path in moved or is_below(each.path)
+    ]
     plan = plans.keep_paths(Plan(planned, report.kept), left)
     is_left = {item.path for item in left}.__contains__
     return report._replace(actions=plan.actions, kept=plan.kept, merged=tuple(each for each in report.merged if not is_left(each.path)))
+
+
+def _reason_now(agreed: Action | None, action: Action) -> str:
+    """Why a path is left alone. One that no plan had, and that the target does not have, was not there."""
+    was_there = agreed.before is not None if agreed is not None else action.after is not None
+    return plans.APPEARED_NOW if action.before is not None and not was_there else plans.CHANGED_NOW
 
 
 def _is_same_action(agreed: Action | None, action: Action) -> bool:

@@ -4,8 +4,11 @@ The danger prevented here: a label that reads as another reference, which would 
 the checkpoint of a reference.
 """
 
+from collections.abc import Iterable
+
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
+from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store.catalog import Marked
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from .._typing import NoReturn
 
 LEAST_PREFIX = 4
+_SESSIONS = 8  # sessions that an error names
 _ORIGIN_SHOWN = 8
 REMOTE = "remote:"
 """What the name of a checkpoint of the only other machine begins with."""
@@ -140,3 +144,12 @@ def moment_of(text: str) -> int | None:
     from . import typed_times
 
     return typed_times.parse_moment(text)
+
+
+def unknown_session_error(given: str, known: Iterable[str]) -> errors.AgentError:
+    """The error for a session that is none of the `known` ones, or whose id is cut too short."""
+    names = sorted(map(printable, known))
+    hint = f"known are {', '.join(names[:_SESSIONS])}{', ...' if len(names) > _SESSIONS else ''}"
+    if len(given) < LEAST_PREFIX:
+        hint = f"give its id, or at least its first {LEAST_PREFIX} characters"
+    return errors.AgentError(f"no session {printable(given)!r} is known here", hint)

@@ -24,7 +24,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.cursor import Cursor
 from ..model.rewind_record import Rewind
 from ..model.turn_records import Turn
-from .checkpoint_names import LEAST_PREFIX, turn_of
+from .checkpoint_names import LEAST_PREFIX, turn_of, unknown_session_error
 from .taken_back_turns import newest_not_taken_back
 from .turn_view import TurnView
 
@@ -67,6 +67,8 @@ def find_conversation(context: Context, view: TurnView, session: str = "", prefe
         return _read_conversation(context, mine, seen.agent, seen.session, seen.transcript)
     found = session_files.find_newest_transcript(context.homes, context.root.path, session)  # no hook reported it
     if found is None:
+        if session and (len(session) < LEAST_PREFIX or known):
+            raise unknown_session_error(session, known)
         what = f"no session {session!r}" if session else "no agent's conversation"
         raise errors.AgentError(f"{what} is known here", "casrewind install connects an agent's client")
     return _read_conversation(context, mine, found.agent, found.session, found.path)

@@ -59,10 +59,9 @@ _HARMLESS = frozenset({"-n", "--dry-run", "--list", "--continue", "--abort"})
 """The options with which they show no plan first."""
 _TURNS = ("list", "-n", "8")
 """What `/casrewind` alone shows: the newest turns."""
-_USAGE = (
-    "casrewind: /casrewind [list] | back [N] | diff [REF] | show [REF] | log PATH | restore REF [PATH] | undo | redo | "
-    "save [-m MESSAGE] | help"
-)
+_USAGE = """\
+casrewind: /casrewind [list] | back [N] | diff [REF] | show [REF] | log PATH
+  restore REF [PATH] | revert N | yes | undo | redo | save [-m MESSAGE] | help"""
 _HELP = """\
 {0}                  the newest eight turns
 {0} back [N]         files and conversation to before turn N (default: the newest here); --code or --chat: one of them
@@ -185,6 +184,7 @@ def _as_typed_here(text: str, prompt: str) -> str:
     """A command's output, with every command in it spelled as a person types it in the client."""
     import re
 
+    text = re.sub(r"(?m)^( *\.\.\. and .*; )((?:--dry-run )?--json lists)", r"\1in a terminal, \2", text)
     return re.sub(rf"(?<![\w/.:-])casrewind (?=(?:{'|'.join(sorted([*_KNOWN, 'yes']))})\b)", f"{_typed_name(prompt)} ", text)
 
 

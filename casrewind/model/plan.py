@@ -22,7 +22,7 @@ from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
 MAGIC = b"CRP1"
 OUTSIDE, UNSEEN_END = "outside", "unseen_end"
 """Words for why a path is kept: no turn changed it; it changed before the end of a turn, and nothing saw that end."""
-EDITED, CHANGED_NOW = "edited since", "it changed just now"
+EDITED, CHANGED_NOW, APPEARED_NOW = "edited since", "it changed just now", "it appeared just now"
 """Why a path is kept: its content is not what the operation left there, or changes while the operation is made."""
 
 

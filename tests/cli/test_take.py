@@ -33,7 +33,7 @@ def tried(casrewind, root, settings, tmp_path):
         agent.stop("p")
     made = tmp_path / "try1"
     casrewind("restore", "@1", "--to", "../try1", code=0)
-    plant(made, {"a.py": text(l5=b"five", l7=b"seven"), "till.py": text(l1=b"one"), "notes.md": text(l3=b"theirs"), "new.py": b"n\n"})
+    plant(made, {"a.py": text(l5=b"five", l7=b"seven"), "till.py": text(l1=b"one"), "notes.md": text(l3=b"theirs"), "new.py": b"n\n", "big/a": b"1" * 3000, "big/b": b"2"})
     (made / "old.py").unlink()
     plant(root, {"till.py": text(l5=b"mine"), "notes.md": text(l3=b"mine")})
     return made
@@ -44,12 +44,13 @@ def without_colours(shown):
 
 
 PLAN = [
-    "take ../try1: 3 written (2 merged with later edits), 1 REMOVED",
+    "take ../try1: 5 written (2 merged with later edits), 1 REMOVED",
     "  takes over only what changed there since @1; edits here stay",
     "  - old.py",
-    "  ~ a.py  merged: 2 places taken over, 1 line of @1 kept",
-    "  + new.py",
-    "  ~ till.py  merged: 1 place taken over, 1 line of yours kept",
+    "  ~ a.py (60 B -> 57 B)  merged: 2 places taken over, 1 line of @1 kept",
+    "  + big/ (2 files, 2.9 KiB)",
+    "  + new.py (2 B)",
+    "  ~ till.py (61 B -> 58 B)  merged: 1 place taken over, 1 line of yours kept",
     "  left alone: notes.md: line 3 was edited since by you, and in ../try1",
 ]
 
@@ -63,7 +64,7 @@ def test_the_plan_has_removals_first_and_conflicts_last_and_no_changes_nothing(t
 def test_the_result_says_how_to_go_back_and_list_has_a_row(tried, casrewind, root):
     done = casrewind("take", "../try1", "-y", code=3)
     assert re.fullmatch(
-        r"taken from \.\./try1\n  3 paths written \(2 merged with later edits\), 1 removed, 0 unchanged\n"
+        r"taken from \.\./try1\n  5 paths written \(2 merged with later edits\), 1 removed, 0 unchanged\n"
         r"  the state before is kept; casrewind undo goes back to it\n  the agent will be told \(hooks.tell_agent\)\n", done.out
     )
     assert done.err == PLAN[-1] + "\n"
@@ -80,7 +81,7 @@ def test_the_result_says_how_to_go_back_and_list_has_a_row(tried, casrewind, roo
 
 def test_a_dry_run_has_the_lines_of_the_plan(tried, casrewind):
     done = casrewind("take", "../try1", "-n", code=3)
-    assert done.out.splitlines() == ["take ../try1:", PLAN[1], "would take 3 paths and remove 1; 0 paths would stay", *PLAN[2:-1]]
+    assert done.out.splitlines() == ["take ../try1:", PLAN[1], "would take 5 paths and remove 1; 0 paths would stay", *PLAN[2:-1]]
     assert done.err == PLAN[-1] + "\n"
 
 

@@ -161,7 +161,9 @@ def test_the_first_characters_of_a_session_are_enough(two, root, casrewind):
         refused = casrewind(*words, "--session", "aaaa", code=15).err
         assert "session 'aaaa' names 2 sessions: aaaa-1, aaaa-9; give more characters of one" in refused
     assert casrewind.json("back", "1", "--yes", "--session", "aaaa-9")["prompts"] == ["make four"] and picture(root) != before
-    assert "no session 'bbb' is known here" in casrewind("back", "--yes", "--session", "bbb", code=16).err, "too few characters, as of an id"
+    refused = casrewind("back", "--yes", "--session", "bbb", code=16).err
+    assert "no session 'bbb' is known here; give its id, or at least its first 4 characters" in refused, "as of an id"
+    assert "no session 'cccc' is known here; known are aaaa-1, aaaa-9, bbbb-2\n" in casrewind("back", "--yes", "--session", "cccc", code=16).err
 
 
 def test_a_turn_before_a_fork_goes_back_in_the_fork(two, root, casrewind):

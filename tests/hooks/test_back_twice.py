@@ -119,3 +119,22 @@ def test_the_api_skips_it_too_and_says_which(back_one, root, home):
 def test_a_result_says_nothing_to_type_that_would_change_something(shop, root):  # noqa: F811 - the fixture
     first, _ = shop
     assert "--copy" not in typed(first, "/casrewind back")
+
+
+def test_a_wrong_word_in_a_client_lists_what_can_be_typed_in_lines_that_fit(shop):  # noqa: F811 - the fixture
+    answer = typed(shop[0], "/casrewind frobnicate")
+    assert "revert N" in answer and " yes " in answer and max(map(len, answer.splitlines())) <= 78
+
+
+def test_what_a_client_cannot_type_is_said_to_be_for_a_terminal(shop, root):  # noqa: F811 - the fixture
+    first, _ = shop
+    plant(root, {f"many{number}": b"1" for number in range(41)})
+    for line in ("/casrewind back 1", "/casrewind restore @1 -n"):
+        assert "\n  ... and 22 more; in a terminal, --dry-run --json lists all of them\n" in typed(first, line), line
+
+
+@pytest.mark.parametrize("words, name", [((), "@1"), (("2",), "@2"), (("--code",), "@1"), (("3", "--chat"), "@3")])
+def test_a_dry_run_says_which_turn(shop, casrewind, words, name):  # noqa: F811 - the fixture
+    shown = casrewind("back", "-n", *words, code=0).out.splitlines()
+    assert shown[0].startswith('back to before "') and f" ({name}, " in shown[0] and shown[0].endswith("):"), shown
+    assert typed(shop[0], f"/casrewind back {' '.join(words)} -n").splitlines()[0].startswith(shown[0].partition(",")[0])

@@ -176,7 +176,7 @@ def edit_path(root):
 
 def make_path(root):
     plant(root, {"later.md": b"4"})
-    return {"later.md": "later.md: it changed just now"}
+    return {"later.md": "later.md: it appeared just now"}
 
 
 def change_mode(root):

@@ -167,7 +167,8 @@ class PlanQuestion:
 
     def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
         """The lines below the title of a plan. `option_that_keeps`: see outside_lines."""
-        found = [*self.explanation_lines(), *restored.plan_lines(plan), *restored.outside_lines(self.outside, option_that_keeps)]
+        lines = restored.plan_lines(plan, names_sizes=self._options.command == "take")
+        found = [*self.explanation_lines(), *lines, *restored.outside_lines(self.outside, option_that_keeps)]
         found += [*restored.foreign_lines(strange), *restored.inner_lines(self.inner)]
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 

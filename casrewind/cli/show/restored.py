@@ -9,6 +9,7 @@ from ...model.at_risk import OnlyCopy, OutsideEdits
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
 from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
+from ...model.manifest import FILE
 from ...model.plan import EDITED, OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ...store.catalog import Marked
 from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
@@ -61,7 +62,8 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
         yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
-        yield from plan_lines(Plan(report.actions, report.kept, report.merged, report.only_copies, report.open_files))
+        plan = Plan(report.actions, report.kept, report.merged, report.only_copies, report.open_files)
+        yield from plan_lines(plan, names_sizes=report.op == TAKE)
         yield from _inexact_note(report, state)
         return
     verb = _DONE.get(report.op, "written")
@@ -162,20 +164,31 @@ def headline(title: str, plan: Plan) -> Line:
     return styled(*parts)
 
 
-def plan_lines(plan: Plan) -> Iterator[Line]:
-    """The changes of a plan, removals first, and only some of many."""
+def plan_lines(plan: Plan, *, names_sizes: bool = False) -> Iterator[Line]:
+    """The changes of a plan, removals first, and only some of many. `names_sizes`: of what comes from elsewhere, too."""
     yield from _open_file_lines(plan.open_files, "; stop it first")
     merged = {item.path: item for item in plan.merged}
     for side in _removals_and_rest(plan.actions):
         for row in side[:SHOWN]:
+            row = _with_size(row, plan.actions) if names_sizes and row.sign == "+" else row
             if row.path in merged:
-                yield from _merged_lines(row, merged[row.path])
+                yield from _merged_lines(row if names_sizes else row._replace(more=""), merged[row.path])
             else:
                 yield row.line().with_around("  ")
         if len(side) > SHOWN:
             yield Line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
     yield from _kept_lines(plan.kept)
     yield from _only_copy_lines(plan.only_copies)
+
+
+def _with_size(row: "Row", actions: Iterable[Action]) -> "Row":
+    """The row of a new file or directory, with the size of what comes."""
+    below = (action.after.size for action in actions if action.after is not None and action.after.kind == FILE and _is_of_row(action, row))
+    return row._replace(more=", ".join(filter(None, (row.more, human_size(sum(below))))))
+
+
+def _is_of_row(action: Action, row: "Row") -> bool:
+    return action.path == row.path or (row.path.endswith(b"/") and action.path.startswith(row.path))
 
 
 def _only_copy_lines(found: Sequence[OnlyCopy]) -> Iterator[Line]:
@@ -207,7 +220,7 @@ def _open_file_lines(found: "Sequence[OpenFile]", what_to_do: str) -> Iterator[L
 
 def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
     """A file that becomes a merge: in one line if it has room."""
-    line, words = row._replace(more="").line().with_around("  "), _merge_in_words(item)
+    line, words = row.line().with_around("  "), _merge_in_words(item)
     if column_width(line.text) + 2 + column_width(words) <= _WIDTH:
         yield line.with_around("", f"  {words}")
     else:
