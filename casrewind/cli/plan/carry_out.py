@@ -12,6 +12,7 @@ from ...change.worktree_change import Confirm, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
 from ...model.at_risk import NO_EDITS
 from ..show import restored
+from ..show.text import Line
 from ..terminal.lines import OK, REMARKS, Done, print_json, print_line, print_lines
 from ..terminal.questions import question_stream
 from .question import PlanQuestion
@@ -87,7 +88,7 @@ def carry_out_and_print(
     if not options.json and report.dry_run:
         print_lines(question.notes)
     if not options.json and is_named and (title := question.title_if_not_shown()):
-        print_line(f"{title}:")
+        print_lines([Line(f"{title}:")])
         print_lines(question.explanation_lines() if report.dry_run else ())
     return print_restored(report, options, question, facts)
 

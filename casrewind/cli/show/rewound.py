@@ -65,9 +65,9 @@ def _conversation_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]
     elif is_inside and chat.inside:
         yield Line(f"to go on from there, type {chat.inside}")
     else:
-        yield Line(f"{_DONE.get(chat.mode, 'continue the conversation')}: {chat.resume}")
+        yield Line(f"{_DONE.get(chat.mode, 'continue the conversation')}: {chat.resume}", is_whole=True)
     if chat is not None and chat.backup is not None:
-        yield Line(f"  as it was: {printable(chat.backup)}")
+        yield Line(f"  as it was: {printable(chat.backup)}", is_whole=True)
 
 
 def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
@@ -81,7 +81,7 @@ def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
         places = enumerated(list(map(printable, directories)))
         yield Line(f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {places}")
     for directory, chat in zip(directories, forks.chats, strict=False):
-        yield Line(f"forked: {command_to_continue(directory, chat)}")
+        yield Line(f"forked: {command_to_continue(directory, chat)}", is_whole=True)
     yield from removed_prompts(forks)
 
 

@@ -2,6 +2,7 @@
 are in messages.py.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +24,7 @@ BOLD, DIM, RED_BOLD, CYAN = "1", "2", "1;31", "36"
 """Styles, as a terminal's control sequences have them."""
 CONTEXT = 3
 """Lines around a change in a patch."""
+_FOLDED = 4  # more spaces in front of what continues a line
 PIPED = 5000
 """Columns if output is not a terminal: every row is one line."""
 
@@ -32,13 +34,14 @@ class Line(NamedTuple):
 
     `styles`: (start, end, style) of its coloured parts, from left to right. `is_remark`: it goes to standard error.
     `is_content`: it has bytes of a file, undecodable ones as surrogates. A program gets the bytes, and a terminal gets no
-    control character of them.
+    control character of them. `is_whole`: a person copies it, so it is never broken.
     """
 
     text: str
     styles: tuple[tuple[int, int, str], ...] = ()
     is_remark: bool = False
     is_content: bool = False
+    is_whole: bool = False
 
     def parts(self) -> Iterator[tuple[str, str]]:
         """Its text in parts, each with its style or ""."""
@@ -54,6 +57,11 @@ class Line(NamedTuple):
         moved = len(before)
         styles = tuple((start + moved, end + moved, style) for start, end, style in self.styles)
         return self._replace(text=before + self.text + after, styles=styles)
+
+    def part(self, start: int, end: int) -> "Line":
+        """What is between two places of the text, as a line."""
+        styles = ((max(first, start) - start, min(last, end) - start, style) for first, last, style in self.styles)
+        return self._replace(text=self.text[start:end], styles=tuple(each for each in styles if each[0] < each[1]))
 
 
 Part = str | tuple[str, str]
@@ -132,6 +140,22 @@ def folded_to_width(text: str, width: int) -> list[str]:
         *whole, line = _cut_word_to_width(word, width)
         found += whole
     return [*found, line]
+
+
+def folded_line(line: Line, width: int) -> list[Line]:
+    """The line in lines of at most `width` columns, broken between words. A command of ours stays whole, for a person copies it, and
+    so does a word that is too long. What is below the first line is indented."""
+    if column_width(line.text) <= width:
+        return [line]
+    indent = " " * (len(line.text) - len(line.text.lstrip()) + _FOLDED)
+    found, start, end, room = [], 0, 0, width
+    for word in re.finditer(r"casrewind [a-z][^;)]*[;)]*|\S+", line.text):
+        if end and column_width(line.text[start : word.end()]) > room:
+            found.append(line.part(start, end))
+            start, room = word.start(), width - len(indent)
+        end = word.end()
+    found.append(line.part(start, end))
+    return [found[0], *(each.with_around(indent) for each in found[1:])]
 
 
 def _cut_word_to_width(word: str, width: int) -> list[str]:

@@ -50,10 +50,11 @@ def print_line(line: str = "", stream: "TextIO | None" = None) -> None:
 
 
 def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None:
-    """Print lines, by default to standard output, in colours if it has colours. Remarks go to standard error."""
+    """Print lines, by default to standard output, in colours if it has colours. Remarks go to standard error. On a terminal, a line
+    that is too long is broken between words."""
     stream = sys.stdout if stream is None else stream
     has_colours: bool | None = None
-    for line in found:
+    for line in _folded(found, stream):
         if line.styles and has_colours is None:
             has_colours = is_colourful(stream)
         if line.is_remark:
@@ -64,6 +65,27 @@ def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None
             print_line("".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in line.parts()), stream)
         else:
             print_line(line.text, stream)
+
+
+def _folded(found: "Iterable[Line]", stream: TextIO) -> "Iterator[Line]":
+    """The lines as they fit on the terminals that they are printed to."""
+    width, remark_width = _columns_of(stream), _columns_of(sys.stderr)
+    if not (width or remark_width):
+        yield from found
+        return
+    from ..show.text import folded_line
+
+    for line in found:
+        columns = remark_width if line.is_remark else width
+        yield from [line] if not columns or line.is_content or line.is_whole else folded_line(line, columns)
+
+
+def _columns_of(stream: TextIO) -> int:
+    """The columns of a terminal, 0 = none is there, or nobody knows them."""
+    try:
+        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        return 0
 
 
 def _print_bytes_of_file(line: "Line", stream: TextIO) -> None:
@@ -169,7 +191,12 @@ def print_error(problem: str, hint: str = "") -> None:
     """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
     _State.last_error = problem, hint
     lines = [problem, hint] if sys.stderr.isatty() and hint else [errors.problem_with_hint(problem, hint)]
-    print("\n  ".join([f"casrewind: {printable(lines[0])}", *map(printable, lines[1:])]), file=sys.stderr)
+    lines = [f"casrewind: {printable(lines[0])}", *(f"  {printable(line)}" for line in lines[1:])]
+    if width := _columns_of(sys.stderr):
+        from ..show.text import Line, folded_line
+
+        lines = [part.text for line in lines for part in folded_line(Line(line), width)]
+    print("\n".join(lines), file=sys.stderr)
 
 
 def print_hook_failures(*directories: str) -> None:
