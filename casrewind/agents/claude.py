@@ -134,6 +134,10 @@ class ClaudeClient(client.ConversationClient):
         """The client's commands are files in a directory of its settings."""
         return os.path.join(directory, "commands", "casrewind.md")
 
+    def short_command_path(self, directory: str) -> str:
+        """As `slash_command_path`."""
+        return os.path.join(directory, "commands", "back.md")
+
     def find_plugins(self, directory: str) -> dict[str, list[str]]:
         """The plugin of ours in the client's list."""
         from . import claude_plugin

@@ -13,7 +13,7 @@ from ..fastjson import JsonObject
 from ..messages import printable, write_error
 from .client import Client
 from .settings_edit import hook_command, make_hook_entries
-from .settings_files import SHARED
+from .settings_files import SHARED, read_settings
 
 COMMAND = "casrewind.md"
 MARK = b"written by casrewind install"
@@ -35,6 +35,20 @@ casrewind's hook answers this command before any model is asked, so it costs no 
 - `/casrewind log PATH` lists the turns that changed a file
 - `/casrewind restore @3` restores the files to before prompt @3 of the list
 - `/casrewind undo` undoes the newest restore
+
+If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
+hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
+"""
+
+_SHORT_TEXT = """---
+description: Go back to before the newest prompt, or prompt N of the list (casrewind)
+argument-hint: "[N] [--code | --chat]"
+disable-model-invocation: true
+---
+
+<!-- written by casrewind install; casrewind uninstall removes it -->
+
+This is `/casrewind back`. casrewind's hook answers it before any model is asked, so it costs no tokens.
 
 If you are a model and read this, the hook did not answer. Change nothing and run nothing. Tell the person that casrewind's
 hook did not run, and that `casrewind status` and `casrewind install claude` in a terminal show why and fix it.
@@ -103,6 +117,19 @@ _MARKETPLACE = os.path.join(".claude-plugin", "marketplace.json")
 def slash_command_file() -> bytes:
     """The `/casrewind` command file. It defines the name in the client; the prompt hook answers the command."""
     return _COMMAND_TEXT.encode()
+
+
+def short_command_file() -> bytes:
+    """The `/back` command file."""
+    return _SHORT_TEXT.encode()
+
+
+def is_our_command(path: str) -> bool:
+    """True if the file of a command is there, and we wrote it."""
+    try:
+        return MARK in (read_settings(path).data or b"")
+    except errors.CasrewindError:
+        return False
 
 
 def launcher_script() -> bytes:

@@ -293,6 +293,10 @@ class Client:
         """The file of the `/casrewind` command in a settings directory; None if the client cannot show one."""
         return None
 
+    def short_command_path(self, directory: str) -> str | None:
+        """The file of the `/back` command in a settings directory; None if the client cannot show one."""
+        return None
+
     def find_plugins(self, directory: str) -> dict[str, list[str]]:
         """{full name: directories} of our plugins that are installed in the client."""
         return {}

@@ -17,7 +17,7 @@ from .payload import LIMIT
 _HEAD = 256 * 1024  # bytes read of a longer payload
 _TASTE = 4096  # characters kept of a text that continues after the head
 _SPACE = " \t\r\n"
-_COMMAND = "/casrewind"
+_COMMAND, _SHORT = "/casrewind", "/back"
 _NOTIFICATION = "<task-notification>"
 
 
@@ -91,7 +91,8 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         raise errors.MalformedEvent("a hook was called with no event in it", "is it installed for the right client?")
     prompt = client.as_typed(fields.optional_text("prompt"))
     calls, tool = fields.batch_calls(), fields.optional_text("tool")
-    command = parse_slash_command(prompt) if client.carries_command(name) and client.events.refusal else None
+    root = next((value for value in _set_variables(client.events.root_variables, environ) if _is_usable_path(value)), None)
+    command = _typed_command(client, prompt, root, environ) if client.carries_command(name) and client.events.refusal else None
     trigger, tier, source = _trigger_tier_source(client, name, prompt, fields)
     notified = source == _NOTIFIED
     kinds = fields.types_in_list("background")
@@ -110,7 +111,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         tools=tuple(call.optional_text("tool") for call in calls) or ((tool,) if tool else ()),
         source=source,
         reason=fields.optional_text("reason") or client.implied_reason(name),
-        root=next((value for value in _set_variables(client.events.root_variables, environ) if _is_usable_path(value)), None)
+        root=root
         or fields.first_path_in_list("roots")
         or None,
         cwd=fields.optional_path("cwd"),
@@ -150,6 +151,24 @@ def parse_slash_command(prompt: str) -> str | None:
     rest = words[1] if len(words) > 1 else ""
     verb = words[0][len(_COMMAND) + 1 :]
     return f"{verb} {rest}".rstrip() if verb not in ("", "casrewind") else rest
+
+
+def _typed_command(client: Client, prompt: str, root: str | None, environ: Mapping[str, str]) -> str | None:
+    """The text after `/casrewind` in a prompt; also of `/back` where that is the command that an installation wrote."""
+    command = parse_slash_command(prompt)
+    if command is not None or not prompt.lstrip().startswith(_SHORT):
+        return command
+    words = prompt.strip().split(maxsplit=1)
+    if words[0] != _SHORT or len(prompt.strip().splitlines()) > 1:
+        return None
+    from .claude_plugin import is_our_command
+
+    homes = [os.path.join(root, client.places.project_home or client.places.home)] if root else []
+    homes += [client.find_home(environ["HOME"], environ)] if environ.get("HOME") else []
+    there = next((path for home in homes if (path := client.short_command_path(home)) and os.path.lexists(path)), None)
+    if there is None or not is_our_command(there):
+        return None
+    return " ".join([_SHORT.removeprefix("/"), *words[1:]])
 
 
 _NOTIFIED = "task_notification"

@@ -54,13 +54,15 @@ class Installed(NamedTuple):
     command: str | None
     """The file of the `/casrewind` command, or None."""
     command_changed: bool
-    """That file was written."""
+    """A file of a command was written."""
     program: str | None
     """The client's path, None if it is not on the PATH."""
     notes: tuple[str, ...]
     """What the user should know."""
     failed: tuple[str, ...]
     """What was not done."""
+    short_command: str | None = None
+    """The file of the `/back` command, or None."""
 
     @property
     def changed(self) -> bool:
@@ -69,13 +71,15 @@ class Installed(NamedTuple):
 
 
 class Uninstalled(NamedTuple):
-    """The result of an uninstallation: `events` that had a hook of ours; `command` is the removed file, or None."""
+    """The result of an uninstallation: `events` that had a hook of ours; `command` and `short_command` are the removed
+    files, or None."""
 
     target: Target
     written: tuple[Written, ...]
     events: tuple[str, ...]
     command: str | None
     notes: tuple[str, ...]
+    short_command: str | None = None
 
 
 def make_target(client: Client, root: str | None, home: str, environ: Mapping[str, str]) -> Target:
@@ -89,20 +93,25 @@ def install(
     target: Target,
     tier: str,
     environ: Mapping[str, str],
+    *,
+    short: bool = False,
 ) -> Installed:
-    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. Raises AgentError
-    for settings that cannot be changed safely, UnsafePath for links out of the project, StoreBusy, StoreFull; then
-    nothing was changed."""
+    """Put the hooks of a tier into a client's settings, replacing those of an earlier installation. `short`: also the command
+    `/back`; that of an earlier installation stays. Raises AgentError for settings that cannot be changed safely, UnsafePath for
+    links out of the project, StoreBusy, StoreFull; then nothing was changed."""
     _refuse_escaping_links(target)
     if target.client.settings.extension:
         return _install_extension(target, tier, environ)
     with settings_files.installation_lock(target.directory, 0o700 if target.scope == USER else settings_files.SHARED):
         notes: list[str] = []
         written, hooks = _retry_if_file_changed(lambda: _install_hooks(target, tier, notes))
-        command, changed, more, failed = _install_command(target)
+        command, back = _install_command(target), _install_short_command(target, is_wanted=short)
     program = shutil.which(target.client.program, path=environ.get("PATH"))
     steps = target.client.next_steps() if any(item.changed for item in written) else ()
-    return Installed(target, tier, written, hooks, command, changed, program, (*dict.fromkeys(notes), *more, *steps), failed)
+    notes += [*command.notes, *back.notes, *steps]
+    is_changed = command.is_changed or back.is_changed
+    failed = (*command.failed, *back.failed)
+    return Installed(target, tier, written, hooks, command.path, is_changed, program, tuple(dict.fromkeys(notes)), failed, back.path)
 
 
 def uninstall(target: Target) -> Uninstalled:
@@ -115,10 +124,11 @@ def uninstall(target: Target) -> Uninstalled:
         return _uninstall_extension(target)
     with settings_files.installation_lock(target.directory, 0o700):
         written, events, notes = _retry_if_file_changed(lambda: _uninstall_hooks(target))
-        command, said = _remove_command(target)
+        command, said = _remove_command(target.client.slash_command_path(target.directory), "/casrewind")
+        back, more = _remove_command(target.client.short_command_path(target.directory), "/back")
     if target.scope == PROJECT:
         settings_files.remove_if_empty(target.directory)
-    return Uninstalled(target, written, events, command, (*notes, *said))
+    return Uninstalled(target, written, events, command, (*notes, *said, *more), back)
 
 
 def _refuse_escaping_links(target: Target) -> None:
@@ -131,7 +141,8 @@ def _refuse_escaping_links(target: Target) -> None:
     names += [client.settings.extension] if client.settings.extension else []
     root = locations.real_path(target.root)
     paths = [target.directory, *(os.path.join(target.directory, name) for name in names)]
-    for path in filter(None, [*paths, client.slash_command_path(target.directory)]):
+    paths += filter(None, [client.slash_command_path(target.directory), client.short_command_path(target.directory)])
+    for path in paths:
         real = locations.real_path(path)
         if not locations.is_in(real, root):
             raise errors.UnsafePath(
@@ -277,26 +288,44 @@ def _remove_leftover_files(present: SettingsFile) -> None:
             settings_files.remove_if_unchanged(kept)
 
 
-def _install_command(target: Target) -> tuple[str | None, bool, tuple[str, ...], tuple[str, ...]]:
-    """Returns (the command's file or None, True if it was written, notes, failures)."""
+class _CommandFile(NamedTuple):
+    """What became of the file of a command: its path if it is there and ours, else None."""
+
+    path: str | None
+    is_changed: bool = False
+    notes: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+
+
+def _install_command(target: Target) -> _CommandFile:
     path = target.client.slash_command_path(target.directory)
-    if path is None:
-        return None, False, (), ()
+    return _CommandFile(None) if path is None else _write_command(target, path, claude_plugin.slash_command_file(), "/casrewind")
+
+
+def _install_short_command(target: Target, *, is_wanted: bool) -> _CommandFile:
+    """Write `/back` if it is wanted; else only over an earlier one of ours."""
+    path = target.client.short_command_path(target.directory)
+    if path is None or not (is_wanted or claude_plugin.is_our_command(path)):
+        return _CommandFile(None)
+    return _write_command(target, path, claude_plugin.short_command_file(), "/back")
+
+
+def _write_command(target: Target, path: str, data: bytes, name: str) -> _CommandFile:
     try:
         present = settings_files.read_settings(path)
-        if present.data == claude_plugin.slash_command_file():
-            return path, False, (), ()
+        if present.data == data:
+            return _CommandFile(path)
         if present.data is not None and claude_plugin.MARK not in present.data:
-            return None, False, (f"{printable(path)} is a command of your own and was left as it is",), ()
-        settings_files.replace_if_unchanged(present, claude_plugin.slash_command_file(), 0o600 if target.scope == USER else 0o644)
+            return _CommandFile(None, notes=(f"{printable(path)} is a command of your own and was left as it is",))
+        settings_files.replace_if_unchanged(present, data, 0o600 if target.scope == USER else 0o644)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
-        return None, False, (), (f"the /casrewind command is missing in the client: {str(error) or 'its file keeps changing'}",)
-    return path, True, (), ()
+        why = str(error) or "its file keeps changing"
+        return _CommandFile(None, failed=(f"the {name} command is missing in the client: {why}",))
+    return _CommandFile(path, is_changed=True)
 
 
-def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
+def _remove_command(path: str | None, name: str) -> tuple[str | None, tuple[str, ...]]:
     """Returns (the removed command's file or None, notes)."""
-    path = target.client.slash_command_path(target.directory)
     if path is None:
         return None, ()
     fsio.remove_orphans(os.path.dirname(path))
@@ -306,6 +335,6 @@ def _remove_command(target: Target) -> tuple[str | None, tuple[str, ...]]:
             return None, ()
         settings_files.remove_if_unchanged(present)
     except (errors.CasrewindError, settings_files.FileChanged) as error:
-        return None, (f"the /casrewind command is still there: {str(error) or 'its file keeps changing'}",)
+        return None, (f"the {name} command is still there: {str(error) or 'its file keeps changing'}",)
     settings_files.remove_if_empty(os.path.dirname(path))
     return path, ()

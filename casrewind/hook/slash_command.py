@@ -57,6 +57,8 @@ _PLANS = frozenset({"restore", "jump", "back", "revert", "undo", "redo"})
 """The commands that change files. What they would do is shown first (hook/typed_line.py)."""
 _HARMLESS = frozenset({"-n", "--dry-run", "--list", "--continue", "--abort"})
 """The options with which they show no plan first."""
+_SHORT_YES = (["back", "yes"], ["undo", "yes"], ["redo", "yes"])
+"""A yes with the command that the plan is of. Their other words are never a path."""
 _TURNS = ("list", "-n", "8")
 """What `/casrewind` alone shows: the newest turns."""
 _USAGE = """\
@@ -64,16 +66,21 @@ casrewind: /casrewind [list] | back [N] | diff [REF] | show [REF] | log PATH
   restore REF [PATH] | revert N | yes | undo | redo | save [-m MESSAGE] | help"""
 _HELP = """\
 {0}                  the newest eight turns
-{0} back [N]         files and conversation to before turn N (default: the newest here); --code or --chat: one of them
+{0} back [N]         files and conversation to before turn N
+                            (no N: the newest); --code or --chat: one of both
+{0} yes              do the plan that was just shown
+{0} undo             take the newest restore back; redo does it again
 {0} diff             what changed since the newest prompt
 {0} show @2          what a turn changed
 {0} log PATH         the turns that changed a file
 {0} restore @2 PATH  the files of before a turn, or one of them
-{0} revert @2        take back what one turn changed, and keep what was done since; @4..@2: several
-{0} undo             take the newest restore back; redo does it again
+{0} revert @2        take back what one turn changed, and keep what
+                            was done since; @4..@2: several
 {0} save -m TEXT     a checkpoint by hand
-What changes files is shown first, and {0} yes does it. Only {0} back and {0} undo do a small step at once.
-also: list, jump, pin, unpin, status, doctor, verify. None of these asks the model. casrewind --help in a terminal shows more."""
+What changes files is shown first. A small {0} back, and a small undo
+of what was done just now, are done at once.
+also: list, jump, pin, unpin, status, doctor, verify. None of these asks the
+model. In a terminal, casrewind --help shows more."""
 
 
 def run_and_answer(event: Event, client: Client, root: str) -> None:
@@ -99,8 +106,9 @@ def _run_for_output(event: Event, root: str) -> str:
         return f"casrewind: a quotation mark is not closed in {event.command!r}; nothing was done"
     if words[0] == "help":
         return _HELP.format(_typed_name(event.prompt))
-    if [word.lower() for word in words] == [YES]:
-        waiting = None if plans is None else plans.waiting()
+    waiting = None if plans is None else plans.waiting()
+    lower = [word.lower() for word in words]
+    if lower == [YES] or (lower in _SHORT_YES and waiting is not None and waiting.words[0] == lower[0]):
         if waiting is None:
             return f"no plan waits for a yes here; nothing was done. {_typed_name(event.prompt)} back shows one"
         words = [*waiting.words, YES, waiting.code if waiting.is_newest else another_code(waiting.code)]

@@ -15,10 +15,11 @@ from support.trees import plant
 
 INSTALLED = {
     "agent": str, "scope": str, "tier": str, "changed": bool, "settings": list, "hooks": list, "command": (str, type(None)),
-    "client": (str, type(None)), "notes": list, "failed": list,
+    "short_command": (str, type(None)), "client": (str, type(None)), "notes": list, "failed": list,
 }  # fmt: skip
 UNINSTALLED = {
-    "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)), "notes": list,
+    "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)),
+    "short_command": (str, type(None)), "notes": list,
 }  # fmt: skip
 BALANCED = {"SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"}
 
@@ -51,6 +52,29 @@ def test_the_shapes(casrewind, home, agent):
     assert (gone["changed"], gone["command"]) == (True, found["command"])
     nothing = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
     assert (nothing["changed"], nothing["settings"], nothing["events"], nothing["command"]) == (False, [], [], None)
+
+
+def test_the_short_command_is_offered_written_kept_and_removed(casrewind, home):
+    path = home / ".claude/commands/back.md"
+    offer = "casrewind install claude --short also makes /back, for /casrewind back\n"
+    assert offer in casrewind("install", "claude", code=0).out and not path.exists()
+    said = casrewind("install", "claude", "--short", code=0).out
+    assert f"  command   /back in the client ({path})\n" in said and offer not in said and said.startswith("installed: ")
+    assert b"written by casrewind install" in path.read_bytes() and path.stat().st_mode & 0o777 == 0o600
+    path.write_bytes(path.read_bytes() + b"of an older version\n")
+    found = casrewind.json("install", "claude")
+    assert found["changed"] and found["short_command"] == str(path) and b"older version" not in path.read_bytes()
+    assert casrewind.json("uninstall", "claude")["short_command"] == str(path) and not path.parent.exists()
+
+
+def test_a_back_of_ones_own_is_left_alone(casrewind, home):
+    path = home / ".claude/commands/back.md"
+    put(str(path), "mine")
+    said = casrewind("install", "claude", "--short", code=0).out
+    assert f"{path} is a command of your own and was left as it is" in said and "/back in the client" not in said
+    casrewind("uninstall", "claude", code=0)
+    assert path.read_text() == "mine"
+    assert "Factory Droid has no commands in files; leave --short out" in casrewind("install", "droid", "--short", code=64).err
 
 
 def test_what_a_person_reads(casrewind, home):

@@ -24,7 +24,7 @@ def asked(start):
     """Two turns, then commands typed in the client, and what was answered; the client's files are not in the home."""
     client = start(moved=True)
     plant(client.project, {"kept.txt": b"kept"})
-    client.casrewind("install", "claude", code=0)
+    client.casrewind("install", "claude", "--short", code=0)
     client.model.script = {
         "create alpha": [["Creating.", call("Write", file_path=str(client.project / "alpha.txt"), content="v1\n")], ["It is there."]],
         "run bash": [[bash("echo made > made; echo v2 > alpha.txt; rm kept.txt")], ["Ran."]],
@@ -36,7 +36,7 @@ def asked(start):
         found.pictures.append(picture(client.project))
     found.points, found.requests = client.points(), len(client.model.requests)
     for command in COMMANDS:
-        found.answers[command] = terminal.order(f"/casrewind{command}")
+        found.answers[command] = terminal.order("/back" if command == COMMANDS[-1] else f"/casrewind{command}")
         found.after[command] = picture(client.project)
     found.requests_after = len(client.model.requests)
     found.points_after = client.points()

@@ -123,7 +123,9 @@ def test_a_result_says_nothing_to_type_that_would_change_something(shop, root): 
 
 def test_a_wrong_word_in_a_client_lists_what_can_be_typed_in_lines_that_fit(shop):  # noqa: F811 - the fixture
     answer = typed(shop[0], "/casrewind frobnicate")
-    assert "revert N" in answer and " yes " in answer and max(map(len, answer.splitlines())) <= 78
+    assert "revert N" in answer and " yes " in answer
+    for said in (answer, typed(shop[0], "/casrewind help")):
+        assert max(map(len, said.splitlines())) <= 78 and "yes" in said
 
 
 def test_what_a_client_cannot_type_is_said_to_be_for_a_terminal(shop, root):  # noqa: F811 - the fixture
@@ -138,3 +140,25 @@ def test_a_dry_run_says_which_turn(shop, casrewind, words, name):  # noqa: F811 
     shown = casrewind("back", "-n", *words, code=0).out.splitlines()
     assert shown[0].startswith('back to before "') and f" ({name}, " in shown[0] and shown[0].endswith("):"), shown
     assert typed(shop[0], f"/casrewind back {' '.join(words)} -n").splitlines()[0].startswith(shown[0].partition(",")[0])
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_back_alone_is_the_command_where_an_installation_wrote_it(shop, root, casrewind, home, scope):  # noqa: F811 - the fixture
+    first, pictures = shop
+    told = {"session_id": first.session, "transcript_path": str(first.path)}
+
+    def prompt(words):
+        return first.client.call(first.client.payload("UserPromptSubmit.prompt", prompt=words, **told), **first.variables)
+
+    before = picture(root)
+    place = (home if scope == "user" else root) / ".claude" / "commands" / "back.md"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("a command of one's own")
+    assert prompt("/back")[1] == b"" and picture(root).items() >= before.items(), "it is a prompt"
+    place.unlink()
+    assert prompt("/back 2")[1] == b"" and prompt("/backup")[1] == b""
+    casrewind("install", "claude", "--short", "--scope", scope, code=0)
+    assert place.exists() and prompt("/backward")[1] == prompt("/back\nto the roots")[1] == b""
+    plan = typed(first, "/back @4 --code")
+    assert 'back to before "round to cents" (@4, ' in plan and line_of(plan) == "/casrewind yes" and picture(root).items() >= before.items()
+    assert "restored to before" in typed(first, "/back yes") and (root / "till.py").read_bytes() == b"0"

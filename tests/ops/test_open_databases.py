@@ -316,9 +316,9 @@ def test_in_a_client_the_smallest_step_is_shown_first_too(casrewind, shop):
         line = plan.splitlines()[-1].strip().removeprefix("casrewind ")
         casrewind("restore", "one", "--typed", line, code=0)
     assert rows_of(shop / "dev.db") == 100
-    undo = casrewind("undo", "--typed", "undo", code=0).out
+    undo = casrewind("undo", "--all", "--typed", "undo --all", code=0).out
     line = undo.splitlines()[-1].strip().removeprefix("casrewind ")
     with program(shop, "open", "dev.db"):  # opened since its plan was shown
-        again = casrewind("undo", "--typed", line, code=0).out
+        again = casrewind("undo", "--all", "--typed", line, code=0).out
         assert "that plan is no longer the same; nothing was changed" in again and "stop it first" in again
     assert rows_of(shop / "dev.db") == 100

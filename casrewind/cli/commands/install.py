@@ -15,7 +15,7 @@ from ...agents.hook_checks import ClientHere
 from ...agents.hook_records import PROJECT
 from ...agents.install import Installed
 from ...messages import plural, printable
-from ..grammar.options import AGENT, ASSUME_YES, JSON, Command, Option
+from ..grammar.options import AGENT, ASSUME_YES, JSON, Command, Option, flag
 from ..show.shapes import Shape, path, path_or_none
 from ..terminal.lines import print_json, print_line
 from ..terminal.questions import agreed, may_ask_optional_question
@@ -35,6 +35,7 @@ COMMAND = Command(
     options=(
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
         Option(("--plugin",), "write a plugin for Claude Code into DIR, to share; change no settings", "DIR"),
+        flag("--short", "also write the command /back, for /casrewind back, where a client has commands in files"),
         AGENT._replace(nargs="?"),
         SCOPE,
         ASSUME_YES._replace(help="do not ask: without AGENT, connect all clients that are found"),
@@ -56,7 +57,9 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     target = find_target(client, settings, options)
     if client.prints_hooks_only:
         return _print_hooks_to_paste(target, tier, options)
-    found = installs.install(target, tier, settings.environ)
+    if options.short and client.short_command_path(target.directory) is None:
+        raise errors.UsageError(f"{client.title} has no commands in files", "leave --short out")
+    found = installs.install(target, tier, settings.environ, short=options.short)
     if options.json:
         print_json(_shape_of_installed(found))
     else:
@@ -155,6 +158,10 @@ def _print_installed(found: Installed) -> None:
     print_line(f"  events    {', '.join(hook.event for _, hook in found.hooks)}")
     if found.command is not None:
         print_line(f"  command   /casrewind in the client ({printable(found.command)})")
+    if found.short_command is not None:
+        print_line(f"  command   /back in the client ({printable(found.short_command)})")
+    elif found.command is not None and client.short_command_path(found.target.directory) is not None:
+        print_line(f"  casrewind install {client.name} --short also makes /back, for /casrewind back")
     for failed in found.failed:
         print_line(f"  ! {failed}")
     for note in found.notes:
@@ -181,6 +188,7 @@ def _shape_of_installed(found: Installed) -> Shape:
             for place, hook in found.hooks
         ],
         **path_or_none(found.command, "command"),
+        **path_or_none(found.short_command, "short_command"),
         **path_or_none(found.program, "client"),
         "notes": list(found.notes),
         "failed": list(found.failed),

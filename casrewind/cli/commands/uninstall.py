@@ -42,14 +42,14 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
 
 def _print_uninstalled(found: Uninstalled) -> None:
     client = found.target.client
-    if not found.written and found.command is None:
+    if not (found.written or found.command or found.short_command):
         print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")
         return
     print_line(f"uninstalled: {client.title}, {plural(len(found.events), 'event')}; checkpoints stay")
     for item in found.written:
         print_line(f"  settings  {printable(item.path)}{' (as before the installation)' if item.restored else ''}")
-    if found.command is not None:
-        print_line(f"  command   removed {printable(found.command)}")
+    for command in filter(None, (found.command, found.short_command)):
+        print_line(f"  command   removed {printable(command)}")
     for note in found.notes:
         print_line(f"  note: {note}")
 
@@ -58,11 +58,12 @@ def _shape_of_uninstalled(found: Uninstalled) -> Shape:
     return {
         "agent": found.target.client.name,
         "scope": found.target.scope,
-        "changed": bool(found.written or found.command),
+        "changed": bool(found.written or found.command or found.short_command),
         "settings": [
             {**path(os.fsencode(item.path)), "changed": item.changed, "restored": item.restored} for item in found.written
         ],
         "events": list(found.events),
         **path_or_none(found.command, "command"),
+        **path_or_none(found.short_command, "short_command"),
         "notes": list(found.notes),
     }

@@ -107,6 +107,7 @@ class ParsedOptions(_Namespace):
     pin: bool
     plain: bool
     plugin: str | None
+    short: bool
     profile: str | None
     prompt: int | str | None
     prune_missing: str | None
