@@ -364,8 +364,7 @@ def find_prompt(
     if found is not None and (wanted is None or not has_turns or (session and not any(found.points))):
         index = _nth_newest_prompt(found, 1 if wanted is None else wanted)
         if wanted is None and files:
-            name = _name_in_words(found.conversation.client.name, found.conversation.session)
-            index, skipped = newest_not_taken_back(view, found.points, found.opening, name)
+            index, skipped = newest_not_taken_back(view, found.points, found.opening, "this conversation")
     else:
         turn = view.find_turn(f"@{wanted}")
         there = None if found is None else _index_of_opening_prompt(turn, found)

@@ -101,7 +101,7 @@ def test_if_all_is_taken_back_nothing_is_left_to_go_back_to(shop, root, casrewin
     first, pictures = shop
     casrewind("back", "3", "-y", code=0)
     for words in (("-y",), ("-n",), ("--code", "-y")):
-        assert "all prompts of claude aaaa-1 are taken back already; nothing was changed" in casrewind("back", *words, code=16).err
+        assert "all prompts of this conversation are taken back already; nothing was changed" in casrewind("back", *words, code=16).err
     assert "are taken back already" in typed(first, "/casrewind back") and picture(root) == pictures[2]
 
 

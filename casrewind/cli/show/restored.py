@@ -12,7 +12,7 @@ from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
 from ...model.manifest import FILE
 from ...model.plan import EDITED, OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ...store.catalog import Marked
-from .text import RED_BOLD, SHOWN, Line, Part, column_width, cut_to, human_size, styled
+from .text import RED_BOLD, SCREEN, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
     from ...change.execute import Restored
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 _TITLE = 40
 """Characters of a label or prompt in the title of a plan."""
 _OUTSIDE = 3  # paths that were edited outside of a turn, by name
-_WIDTH = 80
 _NAMED = 10
 """Paths that a result names in a client, and ignored files that came along."""
 _COMMIT = 12  # characters of a commit's hash
@@ -221,7 +220,7 @@ def _open_file_lines(found: "Sequence[OpenFile]", what_to_do: str) -> Iterator[L
 def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
     """A file that becomes a merge: in one line if it has room."""
     line, words = row.line().with_around("  "), _merge_in_words(item)
-    if column_width(line.text) + 2 + column_width(words) <= _WIDTH:
+    if column_width(line.text) + 2 + column_width(words) <= SCREEN:
         yield line.with_around("", f"  {words}")
     else:
         yield from (line, Line(f"      {words}"))

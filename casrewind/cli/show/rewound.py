@@ -8,7 +8,7 @@ from ...messages import enumerated, plural, printable, shell_quoted_path
 from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
 from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
-from .text import SHOWN, Line, cut_to
+from .text import SCREEN, SHOWN, Line, cut_to
 
 if TYPE_CHECKING:
     from ...change.rewind import Chat, Forks, Rewound
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _DONE = {FORK: "forked", IN_PLACE: "rewritten"}
 _SESSION = 8  # characters of a session id in output
-_COLUMNS = 80
 _WIDTH = 160
 """Characters of a prompt in output."""
 
@@ -61,7 +60,7 @@ def _conversation_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]
     if chat is None:
         yield Line("nothing was said before that: start a new session in the client")
     elif is_inside and chat.inside and chat.session not in chat.inside:
-        yield Line(cut_to(f"to go on from there, type {chat.inside} and take the first: {printable(chat.title)}", _COLUMNS))
+        yield Line(cut_to(f"to go on from there, type {chat.inside} and take the first: {printable(chat.title)}", SCREEN))
     elif is_inside and chat.inside:
         yield Line(f"to go on from there, type {chat.inside}")
     else:

@@ -22,6 +22,8 @@ COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 """The colour of each sign, and of a rename."""
 BOLD, DIM, RED_BOLD, CYAN = "1", "2", "1;31", "36"
 """Styles, as a terminal's control sequences have them."""
+SCREEN = 80
+"""Columns of a usual terminal, where nobody knows them."""
 CONTEXT = 3
 """Lines around a change in a patch."""
 _FOLDED = 4  # more spaces in front of what continues a line
