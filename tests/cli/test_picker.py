@@ -103,7 +103,7 @@ def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
     async def story(stage):
         await stage.shows("edited since")
         await stage.press("c")
-        await stage.shows('Restore files to before "clean up: remove what is old * and say …"', "paths written, 1 REMOVED", "d patch")
+        await stage.shows('Restore files to before "clean up: remove what is old * and say …"', " written, 1 REMOVED", "d patch")
         text = stage.text()
         assert text.index("- notes.md") < text.index("+ old/")
         await stage.press("d")
@@ -195,7 +195,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
     async def story(stage):
         await stage.shows("edited since")
         await stage.press("end", "c")
-        await stage.shows("Restore files to 'the beginning'", "2 paths written, 2 REMOVED", "- new.txt", "~ till.py", "kept for undo")
+        await stage.shows("Restore files to 'the beginning'", "2 written, 2 REMOVED", "- new.txt", "~ till.py", "kept for undo")
         assert picture(root) == now
         await stage.press("enter", "x")
         assert "Go on?" in stage.text() and picture(root) == now, "only y is yes"
@@ -293,7 +293,7 @@ def test_only_chosen_files_are_restored(wrecked, root, home):
         await stage.press("k", "space")
         await stage.shows("1 chosen", "[x] -  new.txt", "[ ] ~  logo.bin")
         await stage.press("c")
-        await stage.shows("0 paths written, 1 REMOVED")
+        await stage.shows(": 1 REMOVED")
         await stage.press("y")
         await stage.shows("Done")
 
@@ -329,7 +329,7 @@ def test_files_are_chosen_by_directories_ranges_and_words(casrewind, root, home)
         await stage.press("escape")
         await stage.shows("▾ many/ (30 files)", "7 chosen")
         await stage.press("c")
-        await stage.shows("7 paths written")
+        await stage.shows("7 written")
         await stage.press("y")
         await stage.shows("Done")
 
@@ -365,7 +365,7 @@ def test_chosen_hunks_are_restored_and_undone(hunky, casrewind, root, home):
         await stage.press("b")
         await stage.shows("parts of files are restored with c")
         await stage.press("c")
-        await stage.shows("Restore files to 'before'", "1 path written", "parts of 1 file only", "~ a.py")
+        await stage.shows("Restore files to 'before'", "parts of 1 file only: 1 written", "~ a.py")
         await stage.press("d")
         await stage.shows("-changed 30", "+line 30")
         assert "line 5" not in stage.text().replace("line 55", "")
@@ -500,7 +500,7 @@ def test_after_a_switch_nothing_is_restored_that_is_not_marked(turned, root, hom
         await stage.press("escape")
         await stage.until(lambda text: "chosen" not in text)
         await stage.press("c")
-        await stage.shows("Go on?", "paths written")
+        await stage.shows("Go on?", " written")
         await stage.press("n")
 
     with unchanged(root, home / "data"):
@@ -558,7 +558,7 @@ def test_files_that_a_filter_hides_are_not_restored(wrecked, root, home):
         await stage.press("a")
         await stage.shows("1 chosen")
         await stage.press("c")
-        await stage.shows("1 path written", "~ till.py")
+        await stage.shows("1 written", "~ till.py")
         await stage.press("y")
         await stage.shows("Done")
 

@@ -50,7 +50,7 @@ def crowded(request, casrewind, root):
 def is_whole(shown, title):
     """The question says how much is written and removed, shows removals first, and ends with its keys."""
     words = words_of(shown)
-    assert "70 paths written" in words and "5 REMOVED" in words, shown
+    assert "70 written" in words and "5 REMOVED" in words, shown
     assert re.search(r"Go on\? The state before is kept for undo\. +y yes d patch n no", words), shown
     assert "- zz/" in words and words.index("- zz/") < (words.find("~ old") if "~ old" in words else len(words)), shown
     if len(title) > 60:
@@ -196,7 +196,7 @@ def test_a_week_of_nine_sessions_on_a_real_terminal(week, tmp_path, size):
         assert ("@1 " in shown) == (columns >= 110), "side by side where there is room"
         window.press("c")
         shown = words_of(window.shows("n no"))
-        assert "29 paths written, 1 REMOVED" in shown and "y yes d patch n no" in shown and "- notes.md" in shown
+        assert "29 written, 1 REMOVED" in shown and "y yes d patch n no" in shown and "- notes.md" in shown
         window.press("n")
         window.shows("nothing was changed")
         window.press("?")
@@ -235,7 +235,7 @@ def test_a_plan_names_the_rules_that_it_takes_back_and_both_branches(casrewind, 
         await stage.press("c")
         await stage.shows("y yes", "n no")
         words = words_of(stage.text())
-        assert "70 paths written" in words and "REMOVED" in words and "NOTE: .env would no longer be protected" in words, stage.text()
+        assert "70 written" in words and "REMOVED" in words and "NOTE: .env would no longer be protected" in words, stage.text()
         assert "NOTE: saved on branch main, while git stays on other" in words and "- zz/" in words, stage.text()
         await stage.press("escape")
 

@@ -105,3 +105,20 @@ def test_the_picker_names_them_too(nested, root, home, key):
 
     run_picker(root, home, story)
     assert (root / "vendor/lib/lib.py").read_bytes() == b"edited\n"
+
+
+def test_an_undo_in_the_picker_names_them_as_the_command_does(nested, casrewind, root, home):
+    outer, inner = nested
+    turn(outer, "outer", {"vendor/lib/lib.py": b"edited\n"})
+    casrewind("restore", "@1", "-y", code=0)
+    turn(inner, "inner", {}, OTHER)
+    assert LIES in casrewind("undo", "-n", code=0).out
+
+    async def story(stage):
+        await stage.shows("1 turn, ")
+        await stage.press("u")
+        await stage.shows("Undo the restore to", "Go on?", LIES)
+        await stage.press("escape")
+
+    run_picker(root, home, story)
+    assert (root / "vendor/lib/lib.py").read_bytes() == b"lib\n"

@@ -2,7 +2,7 @@
 
 import functools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from ...errors import Declined
 from ...model.turn_records import Turn
@@ -175,31 +175,20 @@ class PickerActions:
         """Offer to continue or abort an interrupted restore, unless another question is open. Returns True if there is
         one.
         """
-        if self.state.unfinished and len(self.view.app.screen_stack) == 1:
-            ways = {key: functools.partial(self.reader.model.continue_or_abort, forward=key == "c") for key in "ca"}
-            answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
-            self._ask_then_run("A restore was interrupted here.", self.state.unfinished, "resuming", ways, answers)
-        return bool(self.state.unfinished)
-
-    def _ask_then_run(
-        self,
-        question: str,
-        lines: list[str],
-        words: str,
-        ways: Mapping[str, Callable[[], ActionResult]],
-        answers: Sequence[tuple[str, str]],
-    ) -> None:
-        """Ask, then run the function in `ways` for the answer's key. A letter alone is easily typed by mistake."""
+        if not self.state.unfinished or len(self.view.app.screen_stack) > 1:
+            return bool(self.state.unfinished)
 
         def take(answer: str | None) -> None:
             if answer:
                 self.state.writing = not self.state.acting
-                self._start_action(words, ways[answer])
+                self._start_action("resuming", functools.partial(self.reader.model.continue_or_abort, forward=answer == "c"))
 
         if self.state.acting:
             self.view.app.bell()
         else:
-            self.view.app.push_screen(Dialog(question, lines, answers), take)
+            answers = (("c", "continue: finish it"), ("a", "abort: take it back"))
+            self.view.app.push_screen(Dialog("A restore was interrupted here.", self.state.unfinished, answers), take)
+        return True
 
     def pin(self) -> None:
         """Pin the checkpoint, or unpin it."""

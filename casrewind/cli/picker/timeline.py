@@ -5,9 +5,10 @@ and shown; further rows follow in steps, each a job of its own.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import partial
+from itertools import islice
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,7 +32,7 @@ from ...model import diff as diffs
 from ...model.at_risk import NO_EDITS
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.history import History, Step
+from ...model.history import REDO, UNDO
 from ...model.plan import Plan
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
@@ -54,7 +55,6 @@ from ..show.restored import (
     really_changes,
     restored_lines,
     what_stays_lines,
-    written_and_removed,
 )
 from ..show.rewound import removed_prompts, rewound_lines
 from ..show.rows import is_shown, sides_of
@@ -159,9 +159,8 @@ class TimelineModel:
         assert part is not None
         view = part.view
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
-        for item in items:
-            row = picker_rows.row_of(item, view.points, newest.id if newest is not None else "")
-            self._read.append(row._replace(is_final=True))
+        found = (picker_rows.row_of(item, view.points, newest.id if newest is not None else "") for item in items)
+        self._read += [row._replace(is_final=True) for row in found]
         turns = view.turns[: part.turns]
         known = next((row.item.n for row in reversed(self._read) if isinstance(row.item, Turn)), 0)
         rest = () if is_complete else (picker_rows.row_of(turn, view.points, "") for turn in turns[known:])
@@ -170,9 +169,6 @@ class TimelineModel:
             shown |= set() if is_complete else {one.id for one in view.points.values() if one.trigger in (MANUAL, SAFETY)}
             self._inside = picker_rows.rows_inside_turns(view.turns, view.points, shown)
             self._elsewhere = [picker_rows.point_row(one) for one in self._checkpoints_elsewhere()]
-        sessions: dict[str, int] = {}
-        for turn in turns:
-            sessions.setdefault(turn.session, len(sessions))
         return PickerTimeline(
             rows=[*self._read, *rest],
             points=view.points,
@@ -180,7 +176,7 @@ class TimelineModel:
             marks=view.marks,
             inside=self._inside,
             sides=sides_of(view.turns),
-            sessions=sessions,
+            sessions={session: number for number, session in enumerate(dict.fromkeys(turn.session for turn in turns))},
             turns=len(turns),
             elsewhere=self._elsewhere,
             unfinished=interrupted_restore_details(self._context),
@@ -237,16 +233,18 @@ class TimelineModel:
         item = row.item
         if isinstance(item, Checkpoint):
             return compare.compare_with_parent(context, item)
-        to_now = (isinstance(item, Turn) and item.to_now) or (isinstance(item, Outside) and not item.checkpoint)
-        if isinstance(item, Turn) and item.changes is None:
-            if item.to_now and self._seen is None:
+        if isinstance(item, Turn):
+            if item.changes is None and item.to_now and self._seen is None:
                 self.scan_worktree()
             assert self._part is not None
-            item = self._part.view.with_changes(item)
-        changes, unclear = (item.changes, item.unclear) if isinstance(item, Turn | Outside | Reset) else ((), ())
-        if changes is None:
-            raise errors.CheckpointNotFound("what this turn changed is not known: its start or its end was forgotten, or is damaged")
-        return compare.comparison_of_changes(context, changes, to_now=to_now, unclear=unclear)
+            view = self._part.view
+            return view.comparison(view.with_changes(item) if item.changes is None else item)
+        if not isinstance(item, Outside | Reset):
+            return compare.comparison_of_changes(context, ())
+        if item.changes is None:
+            raise errors.StoreDamaged("what changed then cannot be read", "casrewind verify shows what is damaged")
+        to_now = isinstance(item, Outside) and not item.checkpoint
+        return compare.comparison_of_changes(context, item.changes, to_now=to_now, unclear=item.unclear)
 
     def _whole_prompt(self, row: PickerRow) -> str:
         """The whole prompt. A checkpoint holds its start only; the transcript has the rest."""
@@ -292,13 +290,14 @@ class TimelineModel:
         self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, edits: ChosenEdits | None, *,
         skip_damaged: bool, keep_edits: bool,
     ) -> ActionResult:
-        context = self._context
-        parts = {} if edits is None else {path: edit for path, edit in edits.items() if edit is not None}
-        made = {path: edit.data for path, edit in parts.items() if edit.data is not None}
-        point = self._point_of(row)
+        context, point = self._context, self._point_of(row)
         target = target_of(context, point)
-        name = target.name.removeprefix("to ")
-        taken: list[Line] = []
+        before = None if code_chat_or_both == CODE else self._rewind_to(point, dry_run=True)
+        if before is not None and code_chat_or_both == CHAT:
+            title, kept = "Fork the conversation as it was", "The conversation itself stays as it is."
+            return self._ask_and_rewind(point, before, title, kept, ask, target)
+        what = "files" if before is None else "chat and files"
+        some = ", keeping your edits" if keep_edits else _parts_in_words(edits)
         keepers: list[restores.EditKeeper] = []
 
         def keep(context: "Context", target: Checkpoint, paths: Sequence[bytes], skip_damaged: bool) -> restores.EditKeeper:  # noqa: FBT001
@@ -306,117 +305,104 @@ class TimelineModel:
             return keepers[-1]
 
         def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-            some = f", parts of {plural(len(parts), 'file')} only" if parts else ", keeping your edits" if keep_edits else ""
-            headline = f"Restore {'chat and files' if code_chat_or_both == BOTH else 'files'} to {name}: {plan_totals(plan)}{some}"
             outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and outside.can_stay and edits is None
             stays = what_stays_lines(point.more.machine, keepers[-1].turns) if keepers else ()
-            planned = [*stays, *plan_lines(plan), *outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange)]
-            planned += [*inner_lines(find_inner_turns(context, point.created_ns, plan.actions)), *taken]
-            notes = self._plan_notes(point, plan)
-            answer = ask(Proposal(Line(headline), planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made), may_keep))
+            below = [*outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange)]
+            asked = self._plan_to_ask(f"Restore {what} {target.name}{some}", plan, point.created_ns, stays, below, edits)
+            branches = branches_in_words(context, point).removeprefix(", ")
+            notes = [*asked.notes, *([Line(f"NOTE: {branches}")] if branches else [])]
+            taken = () if before is None else _taken_back_lines(before)
+            answer = ask(asked._replace(lines=[*asked.lines, *taken], notes=notes, may_keep=may_keep))
             if answer == KEEP_EDITS:
                 raise restores.EditsKept
             return bool(answer)
 
         keeper = keep if keep_edits else None
-        if code_chat_or_both == CODE:
+        if before is None:
             prepare = partial(restores.prepare_restore, context, point, scope=scope, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
-            report = ask_and_carry_out(prepare, confirm)
-            return _restore_result(report, target)
-        before = self._rewind_to(point, dry_run=True)
-        taken = [*map(Line, before.notes), *removed_prompts(before)]
-        if code_chat_or_both == BOTH:
-            options = {"skip_damaged": skip_damaged, "keeper": keeper}
-            return _rewind_result(self._rewind_to(point, both=True, scope=scope, confirm=confirm, **options), target)
-        taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
-        headline = Line(f"Fork the conversation as it was {name}: {taken_back}")
-        _decline_unless_yes(ask(Proposal(headline, taken, kept="The conversation itself stays as it is.")))
-        return _rewind_result(self._rewind_to(point), target)
+            return _restore_result(ask_and_carry_out(prepare, confirm), target)
+        done = self._rewind_to(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper)
+        return _rewind_result(done, target)
 
     def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
         """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
         `scope`. Raises Declined and others."""
         view = TurnView(self._context)
         turn = view.find_turn(turn.id)
-        name = turn_title(turn)
         hunks = _edits_of_chosen_hunks(parts, edit_without_hunks) if parts is not None else {}
-        some = f", parts of {plural(len(hunks), 'file')} only" if hunks else ""
+        name = f"{turn_title(turn)}{_parts_in_words(hunks)}"
 
         def confirm(plan: Plan) -> bool:
-            notes = notes_above_plan(self._context, plan)
-            inner = find_inner_turns(self._context, turn.started_ns or 0, plan.actions)
-            title, planned = headline(f"Take back {name}{some}", plan), [*plan_lines(plan), *inner_lines(inner)]
-            merged = {item.path for item in plan.merged}
-            made = {path: edit.data for path, edit in hunks.items() if edit.data is not None and path not in merged}
-            return bool(ask(Proposal(title, planned, notes, UNDO_KEEPS, lambda: self._plan_patch(plan, made))))
+            return bool(ask(self._plan_to_ask(f"Take back {name}", plan, turn.started_ns or 0, edits=hunks)))
 
-        report = ask_and_carry_out(
-            lambda: reverts.prepare_revert(self._context, view, [turn], [*scope, *hunks], hunks=hunks), confirm
-        )
-        return _restore_result(report, RestoreTarget(f"{name}{some}", turn.n, turn.started_ns))
+        prepare = partial(reverts.prepare_revert, self._context, view, [turn], [*scope, *hunks], hunks=hunks)
+        return _restore_result(ask_and_carry_out(prepare, confirm), RestoreTarget(name, turn.n, turn.started_ns))
 
-    def _plan_notes(self, point: Checkpoint, plan: Plan) -> list[Line]:
-        """The lines above a plan: the rules that it takes back, and the branches if git is on another one now."""
-        context = self._context
-        branches = branches_in_words(context, point).removeprefix(", ")
-        return [*notes_above_plan(context, plan), *([Line(f"NOTE: {branches}")] if branches else [])]
+    def _plan_to_ask(
+        self, title: str, plan: Plan, since_ns: int, above: Iterable[Line] = (), below: Iterable[Line] = (),
+        edits: "ChosenEdits | None" = None, kept: str = UNDO_KEEPS,
+    ) -> Proposal:  # fmt: skip
+        """A plan as the terminal shows it. `since_ns`: when what it goes back to was, in nanoseconds since 1970. `above` and `below`:
+        further lines around the paths. `edits`: chosen hunks of files. `kept`: what a yes preserves."""
+        inner = inner_lines(find_inner_turns(self._context, since_ns, plan.actions))
+        notes = notes_above_plan(self._context, plan)
+        lines = [*above, *plan_lines(plan), *below, *inner]
+        return Proposal(headline(title, plan), lines, notes, kept, lambda: self._plan_patch(plan, edits or {}))
 
-    def _plan_patch(self, plan: Plan, made: Mapping[bytes, bytes]) -> Iterator[Line]:
-        """The patch of a plan. `made`: contents that the store does not have."""
+    def _plan_patch(self, plan: Plan, edits: ChosenEdits) -> Iterator[Line]:
+        """The patch of a plan. `edits`: chosen hunks, whose contents the store does not have."""
+        merged = {item.path for item in plan.merged}
+        made = {path: edit.data for path, edit in edits.items() if edit is not None and edit.data is not None and path not in merged}
         found = compare.comparison_of_plan(self._context, really_changes(plan.actions), plan.merged, made, plan.read)
-        count = 0
-        for change in sorted(found.changes, key=lambda change: change.new is not None):
-            for line in change_as_lines(found, change, is_plain=True):
-                if count == MOST_LINES:
-                    yield Line(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
-                    return
-                count += 1
-                yield Line(line.text)
+        removed_first = sorted(found.changes, key=lambda change: change.new is not None)
+        lines = (Line(line.text) for change in removed_first for line in change_as_lines(found, change, is_plain=True))
+        yield from islice(lines, MOST_LINES)
+        if next(lines, None) is not None:
+            yield Line(f"... more than {MOST_LINES} lines; casrewind diff --patch shows them all")
 
     def rewrite(self, row: PickerRow, ask: Ask) -> ActionResult:
         """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
         a rewind."""
         point = self._point_of(row)
         before = self._rewind_to(point, in_place=True, dry_run=True)
-        taken_back = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
-        target = target_of(self._context, point)
-        name = target.name.removeprefix("to ")
-        headline = Line(f"Cut the conversation in its own session, {name}: {taken_back}")
-        details = [Line(printable(before.transcript)), *map(Line, before.notes), *removed_prompts(before)]
-        _decline_unless_yes(ask(Proposal(headline, details, kept="As it is now it is kept beside.")))
-        return _rewind_result(self._rewind_to(point, in_place=True), target)
+        title, target = "Cut the conversation in its own session,", target_of(self._context, point)
+        return self._ask_and_rewind(point, before, title, "As it is now it is kept beside.", ask, target, in_place=True)
+
+    def _ask_and_rewind(
+        self, point: Checkpoint, before: rewind.Rewound, title: str, kept: str, ask: Ask, target: RestoreTarget, *, in_place: bool = False
+    ) -> ActionResult:
+        """Rewind a conversation alone, after a question with the prompts that are taken back."""
+        counted = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
+        where = [Line(printable(before.transcript))] if in_place else []
+        named = Line(f"{title} {target.name.removeprefix('to ')}: {counted}")
+        _decline_unless_yes(ask(Proposal(named, [*where, *_taken_back_lines(before)], kept=kept)))
+        return _rewind_result(self._rewind_to(point, in_place=in_place), target)
 
     def _rewind_to(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of rewind_to_checkpoint
         return rewind.rewind_to_checkpoint(self._context, point, **options)
 
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
-        title = "Undo all:" if everything else "Undo"
-
-        def prepare() -> WorktreeChange:
-            return undos.prepare_undo(self._context, everything=everything)
-
-        return self._do_step(lambda history: history.undo, prepare, title, REDO_KEEPS, ask, everything=everything)
+        return self._do_step(UNDO, partial(undos.prepare_undo, self._context, everything=everything), ask, everything=everything)
 
     def redo(self, ask: Ask) -> ActionResult:
         """Redo the newest undo after `ask` returns YES. Raises Declined and others."""
-        return self._do_step(lambda history: history.redo, lambda: undos.prepare_redo(self._context), "Redo", UNDO_KEEPS, ask)
+        return self._do_step(REDO, partial(undos.prepare_redo, self._context), ask)
 
-    def _do_step(
-        self, steps_of: Callable[[History], Sequence[Step]], prepare: Callable[[], WorktreeChange], title: str, kept: str, ask: Ask, *,
-        everything: bool = False,
-    ) -> ActionResult:  # fmt: skip
+    def _do_step(self, kind: str, prepare: Callable[[], WorktreeChange], ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo or redo the newest step, after the plan that the terminal shows."""
-        names = [""]
+        context, names = self._context, [""]
 
         def confirm(plan: Plan) -> bool:
-            newest = steps_of(self._context.store.history(self._context.root.key))[-1]  # as it is now: a person is asked again
-            names.append(step_in_words(self._context, newest))
-            notes = notes_above_plan(self._context, plan)
-            later = undos.edited_since(self._context, newest, plan.actions) if everything else NO_EDITS
-            lines = [*plan_lines(plan), *outside_lines(later)]
-            return bool(ask(Proposal(headline(f"{title} {names[-1]}", plan), lines, notes, kept, lambda: self._plan_patch(plan, {}))))
+            history = context.store.history(context.root.key)  # as it is now: a person is asked again
+            newest = (history.undo if kind == UNDO else history.redo)[-1]
+            names.append(step_in_words(context, newest))
+            later = outside_lines(undos.edited_since(context, newest, plan.actions) if everything else NO_EDITS)
+            made = context.store.checkpoint(newest.safety)
+            since_ns = 0 if made is None else made.created_ns
+            title, kept = f"{kind.capitalize()}{' all:' if everything else ''} {names[-1]}", REDO_KEEPS if kind == UNDO else UNDO_KEEPS
+            return bool(ask(self._plan_to_ask(title, plan, since_ns, below=later, kept=kept)))
 
         return _restore_result(ask_and_carry_out(prepare, confirm), RestoreTarget(names[-1], None, None))
 
@@ -462,12 +448,15 @@ def interrupted_restore_details(context: "Context") -> list[str]:
     ]
 
 
-def plan_totals(plan: Plan) -> str:
-    """The totals of a plan."""
-    written, removed = written_and_removed(plan.actions)
-    left = f", {len(plan.kept)} left alone" if plan.kept else ""
-    lost = f", {removed:,} REMOVED" if removed else ""
-    return f"{plural(written, 'path')} written{lost}{left}"
+def _parts_in_words(edits: ChosenEdits | None) -> str:
+    """What the title of a plan says of chosen hunks."""
+    parts = sum(edit is not None for edit in (edits or {}).values())
+    return f", parts of {plural(parts, 'file')} only" if parts else ""
+
+
+def _taken_back_lines(before: rewind.Rewound) -> list[Line]:
+    """What a rewind says of the conversation before it is made."""
+    return [*map(Line, before.notes), *removed_prompts(before)]
 
 
 def _decline_unless_yes(answer: str) -> None:
@@ -492,8 +481,7 @@ def counts_by_kind(found: "Comparison", turn_or_here: str) -> str:
     """The number of files for each kind of change. `turn_or_here`: TURN or HERE."""
     counted = diffs.count(found.changes)
     notes = unclear_notes(found.unclear)
-    if counted == (0, 0, 0):
-        return ", ".join(["no file differs" if turn_or_here == HERE else "no file changed", *notes])
     names = ("go", "change", "come back") if turn_or_here == HERE else ("removed", "changed", "added")
     numbers = (counted.removed, counted.modified, counted.added)
-    return ", ".join([*(f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number), *notes])
+    words = [f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number]
+    return ", ".join([*(words or ["no file differs" if turn_or_here == HERE else "no file changed"]), *notes])
