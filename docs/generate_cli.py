@@ -84,9 +84,10 @@ made afresh.
 | key | what it does |
 |---|---|
 | `j` `k`, arrows, page up, page down, ctrl-d, ctrl-u, `g`, `G` | move by lines, pages, half pages, to the first and the last line |
+| `n`, `N` | go to the next older turn, or the next newer one; what is open stays open and shows that turn |
 | `[` `]` | go to the next turn of another session; in the files to the next row; in an open file to the next hunk |
 | enter | open a turn, a directory or a file |
-| escape | go one step back; it never leaves the picker |
+| escape | go one step back, or end the filter that is typed; it never leaves the picker |
 | right, left | unfold a turn into its checkpoints, or a directory; fold it |
 | tab | go to the next pane |
 | `v` | switch between *this turn* and *to here* |

@@ -718,6 +718,62 @@ def test_a_filter_finds_words_and_paths(wrecked, turned, root, home):
         run_picker(root, home, story)
 
 
+def test_escape_ends_the_filter_that_is_typed_before_anything_else(turned, root, home):
+    async def story(stage):
+        await stage.shows("edited since", "3 turns of 2 sessions")
+        await stage.press("d")
+        await stage.shows("comparing with")
+        await stage.press("slash")
+        await stage.type("till")
+        await stage.shows("with 'till'")
+        await stage.press("escape")
+        await stage.shows("3 turns of 2 sessions", "◆")
+        await stage.press("j", "escape")
+        await stage.until(lambda text: "◆" not in text)
+        await stage.press("enter")
+        await stage.shows("esc back")
+        stage.app.query_one("#timeline").focus()
+        await stage.shows("enter open")
+        await stage.press("slash")
+        await stage.type("till")
+        await stage.shows("with 'till'")
+        await stage.press("escape")
+        await stage.shows("3 turns of 2 sessions", "[ ]")
+        await stage.press("escape")
+        await stage.until(lambda text: "[ ]" not in text)
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story, size=(140, 40))
+
+
+def test_n_goes_to_the_next_turn_from_every_pane(turned, root, home):
+    async def story(stage):
+        async def on(words):
+            await stage.until(lambda _: any("▶" in row and words in row for row in stage.rows()))
+
+        await stage.shows("edited since", "n next turn")
+        await stage.press("a")
+        await stage.shows("· session start")
+        for key, words in (("N", "@1"), ("n", "@2"), ("n", "@3"), ("j", "turn end"), ("N", "@3"), ("N", "@2")):
+            await stage.press(key)
+            await on(words)
+        await stage.press("enter")
+        await stage.shows("this turn: 2 removed, 1 changed", "n next turn")
+        await stage.press("n")
+        await stage.shows("this turn: 1 changed · @3", "esc back")
+        await stage.press("enter")
+        await stage.shows("space choose hunk", "+    return 2")
+        await stage.press("N")
+        await stage.shows("this turn: 2 removed, 1 changed · @2", "space choose hunk", "deleted file mode")
+        await stage.press("N", "N")
+        await stage.shows("no newer turn")
+        await stage.press("n", "n", "n")
+        await stage.shows("no older turn", "· @3")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story, size=(140, 40))
+
+
 def test_checkpoints_of_other_worktrees_are_told_apart(casrewind, root, home, tmp_path):
     plant(root, {"f": b"1"})
     store = home / "one-for-both"

@@ -1,8 +1,11 @@
 """Keys that are typed faster than the picker works through them are done in the order in which they were typed."""
 
+import shutil
+
 import pytest
 
 from support.picker_screen import run_picker
+from support.picker_window import Window
 from support.trees import plant
 
 
@@ -28,3 +31,20 @@ def test_a_restore_is_of_the_row_that_the_keys_before_it_went_to(casrewind, root
 
     run_picker(root, home, story)
     assert (root / "f").read_text() == wanted
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_keys_typed_before_the_screen_is_up_are_keys_and_no_words_of_a_filter(casrewind, root, tmp_path):
+    """They wait in the terminal until the picker reads them. Its filter is hidden then, and none of them may end in it."""
+    plant(root, {"f": b"1"})
+    casrewind.json("save", "-m", "it works")
+    window = Window(casrewind, tmp_path / "tmux", (80, 24))
+    try:
+        window.press("v", "j", "?")
+        window.shows("Keys", "one step back")
+        window.press("Escape")
+        assert "with" not in window.shows("1 checkpoint", "saved: it works", "v this turn").partition("\n")[0]
+        window.press("q")
+        window.shows("ended with 0")
+    finally:
+        window.end()

@@ -139,6 +139,24 @@ def test_every_dialog_shows_its_keys(title, size):
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("size", [(40, 20), (80, 24)], ids=size_name)
+def test_no_key_of_a_question_stands_on_another_line_than_its_words(size):
+    pytest.importorskip("textual")
+    from textual.app import App
+
+    from casrewind.cli.picker import widgets
+
+    async def run():
+        app = App(ansi_color=True)
+        async with app.run_test(size=size) as pilot:
+            stage = PickerScreen(app, pilot)
+            answers = (("e", "keep my edits"), *widgets.YES, ("d", "patch"))
+            await app.push_screen(widgets.Dialog("Restore", ["- a/path"], answers, "The state before is kept for undo."))
+            await stage.shows("Go on?", "e keep my edits", "y yes", "d patch", "n no")
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("size", EXTREMES, ids=size_name)
 def test_every_key_of_the_picker_is_in_its_help(size):
     """Whatever the size, the help can be scrolled to each of its lines."""

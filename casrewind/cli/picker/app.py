@@ -51,6 +51,8 @@ KEYS = (
     ("a", "look('everything')"),
     ("right", "look('unfold')"),
     ("left", "look('fold')"),
+    ("n", "look('turn', 1)"),
+    ("N", "look('turn', -1)"),
     ("left_square_bracket", "look('session', -1)"),
     ("right_square_bracket", "look('session', 1)"),
     ("question_mark", "look('help')"),
@@ -66,6 +68,9 @@ class Picker(App[int]):
     """The picker. Its parts share one `state`: `view` draws it, `reader` reads for it, `keys` and `actions` change it."""
 
     ENABLE_COMMAND_PALETTE = False
+    # Textual gives the focus to the first widget that can have it, which is the hidden line of the filter. A key that was
+    # typed before the screen was up became a word of a filter that nobody saw.
+    AUTO_FOCUS = "#timeline"
     CSS = """
     Screen { background: ansi_default; color: ansi_default; }
     Static { background: ansi_default; color: ansi_default; height: auto; }
@@ -129,7 +134,6 @@ class Picker(App[int]):
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, self.exit, INTERRUPTED)
         self._relay.listener = self._show_progress
-        self.query_one("#timeline", LineList).focus()
         self.view.update_lines()
         self._jobs.start(deliver)
 

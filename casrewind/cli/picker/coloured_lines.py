@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -137,13 +138,25 @@ def wrapped(text: str, width: int, console: Console) -> list[Text]:
 
 def footer(keys: Sequence[str], width: int) -> Text:
     """The keys, in lines that break only between keys."""
-    text, column = Text(), 0
-    for key in keys:
-        name, _, what = key.partition(" ") if not key.startswith("[ ]") else ("[ ]", "", key[4:])
-        gap = "" if not column else "  " if column + 2 + len(key) <= width else "\n"
-        column = len(key) + (column + 2 if gap == "  " else 0)
-        text.append(gap).append(name, style="bold").append(" " + what)
-    return text
+    lines: list[Text] = []
+    for line in parts_in_lines(keys, width, 2):
+        pairs = [("[ ]", key[4:]) if key.startswith("[ ]") else key.split(" ", 1) for key in line]
+        lines.append(Text("  ").join(Text().append(name, style="bold").append(" " + what) for name, what in pairs))
+    return Text("\n").join(lines)
+
+
+def parts_in_lines(parts: Sequence[str], width: int, gap: int) -> list[list[str]]:
+    """Parts in lines of at most `width` columns, which break only between parts; `gap` columns are between two parts."""
+    lines: list[list[str]] = []
+    left = 0
+    for part in parts:
+        if lines and left >= gap + cell_len(part):
+            lines[-1].append(part)
+            left -= gap + cell_len(part)
+        else:
+            lines.append([part])
+            left = width - cell_len(part)
+    return lines
 
 
 def change_details(change: Change) -> str:

@@ -50,12 +50,12 @@ class PickerKeys:
         """Go one step back: from a file to the files, to the timeline. `q` exits."""
         self.state.said = ""
         pane, narrow, words = self.view.focused_pane(), self.view.app.query_one("#narrow", Input), self.view.app.query_one("#filter", Input)
-        if pane == "patch":
+        if words.has_focus:
+            self._end_filter(words, "#timeline")
+        elif pane == "patch":
             self.view.show_and_focus("#files")
         elif pane == "files" and narrow.display:
-            narrow.value = ""
-            narrow.display = False
-            self.view.show_and_focus("#files")
+            self._end_filter(narrow, "#files")
             self._refresh_choice()
         elif pane == "files" and (self.state.checked or self.state.parts):
             self.state.forget_choice()
@@ -66,12 +66,15 @@ class PickerKeys:
             self.state.base = None
             self.view.list_widget("#timeline").refresh()
         elif words.display:
-            words.value = ""
-            words.display = False
-            self.view.list_widget("#timeline").focus()
+            self._end_filter(words, "#timeline")
         else:
             self.state.said = "q quits"
         self.view.update_lines()
+
+    def _end_filter(self, words: Input, pane: str) -> None:
+        words.value = ""
+        words.display = False
+        self.view.show_and_focus(pane)
 
     def unfold(self) -> None:
         """Unfold a turn or a directory; open what cannot be unfolded."""
@@ -111,20 +114,24 @@ class PickerKeys:
             lines.set_count(len(self.state.tree), lines.cursor, stays=True)
             self.reader.start_patch_job()
 
+    def turn(self, by: int) -> None:
+        """Move to the next turn, an older or a newer one. What is open stays open, and shows that turn."""
+        self._move_to_row(self.state.other_turn(self.view.list_widget("#timeline").cursor, by), f"no {'older' if by > 0 else 'newer'} turn")
+
     def session(self, by: int) -> None:
         """Move to the next turn of another session; in the files to the next row, in an open file to the next hunk."""
         pane, lines = self.view.focused_pane(), self.view.list_widget("#timeline")
         if pane == "patch":
             self._move_hunk(by)
-            return
-        if pane == "files":
+        elif pane == "files":
             lines.move_to(lines.cursor + by)
-            return
-        found = self.state.other_session(lines.cursor, by)
-        if found is None:
-            self.view.show_answer("no other session in this direction")
         else:
-            lines.move_to(found)
+            self._move_to_row(self.state.other_session(lines.cursor, by), "no other session in this direction")
+
+    def _move_to_row(self, place: int | None, why_not: str) -> None:
+        if place is not None:
+            self.view.list_widget("#timeline").move_to(place)
+        self.view.show_answer("" if place is not None else why_not)
 
     def _move_hunk(self, by: int) -> None:
         lines = self.view.list_widget("#patch")

@@ -4,6 +4,9 @@ The danger prevented here: one row's changes shown beside another row's name. A 
 cursor is dropped.
 """
 
+from collections.abc import Callable, Sequence
+
+from ..._typing import TypeVar
 from ...messages import age_in_words, plural
 from ...model.diff import counted_changes
 from ...model.turn_records import SavedRow, Turn
@@ -14,6 +17,7 @@ from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
 from .timeline import HERE, TURN, RowPreview, counts_by_kind
 
+_Item = TypeVar("_Item")
 _DROPPED = "what was chosen is no longer shown: choose again"
 
 
@@ -103,9 +107,12 @@ class PickerState:
     def other_session(self, index: int, by: int) -> int | None:
         """The place of the next turn of another session, in one direction."""
         row = self.row_at(index)
-        session = picker_rows.session_of(row) if row is not None else ""
-        places = range(index + by, len(self.rows) if by > 0 else -1, by)
-        return next((at for at in places if picker_rows.session_of(self.rows[at]) not in ("", session)), None)
+        own = ("", picker_rows.session_of(row) if row is not None else "")
+        return _next_place(self.rows, index, by, lambda row: picker_rows.session_of(row) not in own)
+
+    def other_turn(self, index: int, by: int) -> int | None:
+        """The place of the next turn in one direction."""
+        return _next_place(self.rows, index, by, lambda row: isinstance(row.item, Turn))
 
     def turn_around(self, index: int) -> int:
         """The place of the turn that a checkpoint is listed below, or the place itself."""
@@ -240,5 +247,10 @@ class PickerState:
 
     def other_hunk(self, index: int, by: int) -> int:
         """The place of the next hunk in one direction, or the place itself."""
-        places = range(index + by, len(self.patch) if by > 0 else -1, by)
-        return next((at for at in places if self.patch[at].sign == "@"), index)
+        found = _next_place(self.patch, index, by, lambda line: line.sign == "@")
+        return index if found is None else found
+
+
+def _next_place(found: Sequence[_Item], index: int, by: int, is_wanted: Callable[[_Item], bool]) -> int | None:
+    """The next place in one direction that has a wanted item."""
+    return next((at for at in range(index + by, len(found) if by > 0 else -1, by) if is_wanted(found[at])), None)

@@ -13,14 +13,16 @@ from .widgets import LineList
 
 _KEYS = {
     "timeline": (
-        "enter open", "c code", "t chat", "b both", "x take back", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit",
-    ),
-    "files": (
-        "enter open", "space choose", "a all", "c restore", "x take back", "v to here", "/ filter", "e edit", "y copy", "esc back",
+        "enter open", "c code", "t chat", "b both", "x take back", "u undo", "r redo", "v to here", "n next turn", "/ filter", "a all",
         "? help", "q quit",
     ),
+    "files": (
+        "enter open", "space choose", "a all", "c restore", "x take back", "v to here", "n next turn", "/ filter", "e edit", "y copy",
+        "esc back", "? help", "q quit",
+    ),
     "patch": (
-        "space choose hunk", "[ ] hunks", "c restore", "x take back", "v to here", "e edit", "y copy", "esc back", "? help", "q quit",
+        "space choose hunk", "[ ] hunks", "c restore", "x take back", "v to here", "n next turn", "e edit", "y copy", "esc back", "? help",
+        "q quit",
     ),
 }  # fmt: skip
 """The keys below the panes. `?` shows all keys."""

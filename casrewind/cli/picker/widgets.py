@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from ..._typing import ClassVar
+from .coloured_lines import parts_in_lines
 
 Paint = Callable[[int, int], Text]
 """Maps (index of an item, columns) to the line of the item."""
@@ -41,6 +42,7 @@ _CSS = """
 YES = (("y", "yes"),)
 HELP = (
     ("j k, arrows", "down, up; page up and down, ctrl-d ctrl-u: pages and half pages; g G: first, last"),
+    ("n N", "the next older turn, the next newer one; an open turn stays open"),
     ("[ ]", "the next turn of another session; in the files: the next row; in an open file: the next hunk"),
     ("enter", "open: a turn, a directory, a file"),
     ("escape", "one step back"),
@@ -218,6 +220,7 @@ class Dialog(ModalScreen[str]):
     It returns the chosen key, or "" if the person declines.
     """
 
+    AUTO_FOCUS = "#said"
     CSS = "Dialog {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(Binding(key, f"answer('{key}')", show=False, priority=True) for key in "yaciptde"),
@@ -241,7 +244,6 @@ class Dialog(ModalScreen[str]):
     def on_mount(self) -> None:
         """Fit the contents."""
         self._divide_rows()
-        self.query_one("#said", LineList).focus()
 
     def on_resize(self) -> None:
         """Fit the contents again."""
@@ -251,7 +253,9 @@ class Dialog(ModalScreen[str]):
         """Divide the rows of the terminal: first the keys, then the headline, then the list, which scrolls."""
         columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2  # without the box's border
         width = max(min(columns, _MOST) - 4, 10)  # without border and padding
-        keys = Text(self._question(), style="bold")
+        first, *answers = self._question()
+        *above, last = textwrap.wrap(first, width)
+        keys = Text("\n".join([*above, *map("   ".join, parts_in_lines([last, *answers], width, 3))]), style="bold")
         asked = len(keys.wrap(self.app.console, width))
         wanted = [part for line in self._lines for part in self._folded(line, width - 2)]
         self._wrapped = wanted
@@ -272,12 +276,12 @@ class Dialog(ModalScreen[str]):
     def _painted(self, line: str) -> Text:
         return _with_coloured_signs(line)
 
-    def _question(self) -> str:
+    def _question(self) -> list[str]:
+        """What is asked, or the first key, and the other keys that answer."""
         if not self._answers:
-            return "enter or escape: back to the timeline"
+            return ["enter or escape: back to the timeline"]
         asked = " ".join(filter(None, ("Go on?" if "y" in self._answers else "", self._kept)))
-        keys = "   ".join(f"{key} {means}" for key, means in self._answers.items())
-        return f"{asked}  {keys}   n no".lstrip()
+        return [*([asked] if asked else []), *(f"{key} {means}" for key, means in self._answers.items()), "n no"]
 
     def action_answer(self, key: str) -> None:
         """Close with an answer."""
@@ -314,13 +318,14 @@ class PatchDialog(Dialog):
     def _painted(self, line: str) -> Text:
         return Text(line, style={"+": "green", "-": "red", "@": "cyan", "d": "bold"}.get(line[:1], ""))
 
-    def _question(self) -> str:
-        return "enter or escape: back to the question"
+    def _question(self) -> list[str]:
+        return ["enter or escape: back to the question"]
 
 
 class Question(ModalScreen[str | None]):
     """Asks for one line. None means that the person declines."""
 
+    AUTO_FOCUS = "#line"
     CSS = "Question {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,ctrl+c", "leave", show=False, priority=True)]
 
