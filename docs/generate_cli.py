@@ -72,8 +72,10 @@ to save one, or to connect Claude Code. If neither is chosen it exits with 10. `
 ![The picker](images/picker-timeline-80x24.svg)
 
 Each line is a turn: its number, its prompt, its age, its counts of files, its agent and session. `+` counts added files, `~` changed ones,
-`-` removed ones. Each session has a colour. Between turns are saves, restores, and edits outside of a turn. The picker opens on the newest turn that
-changed something. `enter` opens a turn. It shows the whole prompt, the files as a tree with removals first, and the patch of a file.
+`-` removed ones. Each session has a colour. Between turns are saves, restores, and edits outside of a turn. These rows are dim, and so are turns that
+changed nothing or were taken back. The prompt has most of the line: where columns are few, the age is short, and session and age are left out.
+The picker opens on the newest turn that changed something. `enter` opens a turn. It shows the whole prompt, the files as a tree with removals
+first, and the patch of a file.
 
 ![An open turn](images/picker-turn-160x50.svg)
 

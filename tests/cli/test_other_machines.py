@@ -216,7 +216,7 @@ def test_the_picker_shows_no_remote_row_and_names_a_restore_of_one(sandbox, here
     titles = [picker_rows.row_title(shown, row) + picker_rows.remark_on(shown, row) for row in shown.rows]
     assert titles[0] == 'restored to before "now the printer" of sandbox-4'
     assert coloured_lines.timeline_row(shown, shown.rows[0], 60, is_base=False, is_unfolded=False).plain.startswith(
-        '    restored to before "now… of sandbox-4 '
+        '    restored to before "now th… of sandbox-4 '
     )
     assert set(shown.points) == {point["id"] for point in casrewind.json("list", "--all")["checkpoints"]}
 

@@ -77,13 +77,13 @@ class Picker(App[int]):
     #top, #status { text-wrap: nowrap; text-overflow: ellipsis; }
     #panes { height: 1fr; }
     #left { width: 100%; height: 100%; }
-    #right { width: 62%; height: 100%; border-left: solid ansi_bright_black; padding-left: 1; display: none; }
+    #right { width: 58%; height: 100%; border-left: solid ansi_bright_black; padding-left: 1; display: none; }
     #timeline { height: 1fr; }
     #prompt { height: 1; }
     #files { height: 2fr; border-top: solid ansi_bright_black; }
     #patch { height: 3fr; border-top: solid ansi_bright_black; }
     Input { height: 1; border: none; padding: 0; background: ansi_default; color: ansi_default; display: none; }
-    .opened #left { width: 38%; }
+    .opened #left { width: 42%; }
     .small #right { width: 100%; border-left: none; padding-left: 0; }
     """
 

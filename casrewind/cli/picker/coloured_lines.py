@@ -10,7 +10,7 @@ from ...messages import age_in_words, plural, printable
 from ...model.diff import Change
 from ...model.manifest import FILE
 from ..show.changes import entry_details
-from ..show.text import human_size
+from ..show.text import cut_to, human_size
 from . import picker_rows
 from .file_tree import TreeLine
 from .patch_lines import PatchLine
@@ -19,40 +19,29 @@ from .picker_rows import PickerRow, PickerTimeline
 _SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan"}
-_AGE, _COUNTS, _WHO = 11, 13, 12
-"""Columns of the age, the numbers and the session of a row."""
-_LEAST_TITLE = 32
-"""The least columns of a title. If a title has fewer, a row shortens the age, then omits the session, then
-omits the age."""
+_AGE, _SHORT_AGE, _COUNTS, _WHO, _ID_ALONE = 11, 5, 10, 12, 5
+"""Columns of the age, of the short age, of the numbers, of agent and session, and of the session alone."""
+_ROOMY_TITLE, _LEAST_TITLE = 60, 28
+"""Columns that a title has before anything beside it is written out, and the least of them: a row with less room omits the
+session, then the age. The colour in front of a row tells sessions apart, too."""
 _SHORT = {" s ago": "s", " min ago": "m", " h ago": "h", " d ago": "d"}
 
 
 def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: bool, is_unfolded: bool) -> Text:
     """A row: its session's colour, number and title, then age, numbers and session as far as they fit."""
-    session = picker_rows.session_of(row)
-    digits = len(str(found.turns)) + 1 if found.turns else 0
-    text = Text()
-    if session:
-        text.append("▌", style=_SESSIONS[found.sessions.get(session, 0) % len(_SESSIONS)])
-    else:
-        text.append(" ")
-    if digits:
-        text.append(f"{picker_rows.number_of_turn(row):<{digits}} ", style="dim")
-    text.append("◆" if is_base else "")
-    if row.is_inside:
-        text.append("  · ", style="dim")
-    if picker_rows.is_pinned(found, row):
-        text.append("* ", style="yellow")
-    is_turn = bool(picker_rows.number_of_turn(row))
-    text.append(picker_rows.row_title(found, row), style="" if is_turn and not picker_rows.is_taken_back(row) else "dim")
+    digits = len(str(found.turns)) + 2 if found.turns else 0
+    columns = _texts_beside_title(found, row, width - 1 - digits)
+    text = _start_of_row(found, row, digits, is_base=is_base)
+    start = text.cell_len
+    text.append(picker_rows.row_title(found, row), style="" if picker_rows.is_turn_with_changes(row) else "dim")
     if is_unfolded:
         text.append(" ▾", style="dim")
     if row.is_inside and found.points.get(row.target) is None:
         text.append("  of another worktree", style="dim")
-    columns = _texts_beside_title(found, row, width)
-    left = max(width - sum(cells for cells, _ in columns), 1) - bool(columns)
+    left = max(width - sum(cells for cells, _ in columns), 1) - 1
     note = picker_rows.remark_on(found, row)
-    if not is_turn and text.cell_len + len(note) > left:
+    least = start + _LEAST_TITLE if picker_rows.number_of_turn(row) else left
+    if text.cell_len + len(note) > left and least + len(note) > left:
         note = picker_rows.title_ending(found, row)  # what a row is comes before what is special about it
     left -= len(note)
     text.truncate(max(left, 8), overflow="ellipsis")
@@ -62,27 +51,42 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     return text
 
 
+def _start_of_row(found: PickerTimeline, row: PickerRow, digits: int, *, is_base: bool) -> Text:
+    """What stands in front of a title."""
+    session = picker_rows.session_of(row)
+    colour = _SESSIONS[found.sessions.get(session, 0) % len(_SESSIONS)]
+    text = Text().append("▌" if session else " ", style=colour).append(f"{picker_rows.number_of_turn(row):<{digits}}", style="dim")
+    text.append("◆" if is_base else "")
+    if row.is_inside:
+        text.append("  · ", style="dim")
+    if picker_rows.is_pinned(found, row):
+        text.append("* ", style="yellow")
+    return text
+
+
 def _texts_beside_title(found: PickerTimeline, row: PickerRow, width: int) -> list[tuple[int, Text]]:
+    """The age, the numbers and the session: (columns, text), as far as they fit beside a title in `width` columns."""
     when = picker_rows.time_of(found, row)
-    words = age_in_words(when) if when is not None else ""
-    is_wide = width >= _AGE + _COUNTS + _WHO + _LEAST_TITLE
-    if not is_wide:
-        for long, short in _SHORT.items():
-            words = words.removesuffix(long) + short if words.endswith(long) else words
-    cells = _AGE if is_wide else 5
-    columns = [(_COUNTS, _counts_of_row(row))]
-    if width >= cells + _COUNTS + 16:
-        columns.insert(0, (cells, Text(words.rjust(cells - 1), style="dim")))
-    if width >= cells + _COUNTS + _WHO + _LEAST_TITLE:
-        columns.append((_WHO, Text(picker_rows.agent_and_session(row), style="dim")))
-    return columns
+    age = age_in_words(when) if when is not None else ""
+    numbers = _counts_of_row(row, width // 3)
+    cells = max(_COUNTS, numbers.cell_len + 1)
+    counts = [(cells, numbers)]
+    if width >= _AGE + _COUNTS + _WHO + _ROOMY_TITLE:
+        return [(_AGE, Text(age.rjust(_AGE - 1), style="dim")), *counts, (_WHO, Text(picker_rows.agent_and_session(row), style="dim"))]
+    for long, short in _SHORT.items():
+        age = age.removesuffix(long) + short if age.endswith(long) else age
+    if width >= _SHORT_AGE + _COUNTS + _LEAST_TITLE:
+        counts.insert(0, (_SHORT_AGE, Text(age.rjust(_SHORT_AGE - 1), style="dim")))
+    if len(found.sessions) > 1 and width >= _SHORT_AGE + _COUNTS + _ID_ALONE + _LEAST_TITLE:
+        counts.append((_ID_ALONE, Text(picker_rows.short_session(row), style="dim")))
+    return counts
 
 
-def _counts_of_row(row: PickerRow) -> Text:
+def _counts_of_row(row: PickerRow, width: int) -> Text:
+    """The numbers of a row, whole, or words in their place, in at most `width` columns."""
     counts = picker_rows.change_counts(row)
     if counts is None:
-        words = picker_rows.words_for_counts(row)
-        return Text(words if len(words) < _COUNTS else words[: _COUNTS - 2] + "…", style="dim")
+        return Text(cut_to(picker_rows.words_for_counts(row), max(width, _COUNTS - 1)), style="dim")
     if counts == (0, 0, 0):
         return Text("no change", style="dim")
     text = Text()

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..._typing import NamedTuple
 from ...history.checkpoint_names import is_kept_by_mark, label_of
-from ...messages import printable
+from ...messages import plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
@@ -160,18 +160,17 @@ def _row_words(timeline: PickerTimeline, item: Row) -> RowWords:
 
 
 def title_ending(timeline: PickerTimeline, row: PickerRow) -> str:
-    """The words after a title that are never left out."""
-    return "" if isinstance(row.item, Checkpoint) else _row_words(timeline, row.item).ending
+    """The words after a title that are never left out: that a turn runs, was cut short or taken back."""
+    if isinstance(row.item, Checkpoint):
+        return ""
+    running = " (running)" if isinstance(row.item, Turn) and row.item.running else ""
+    return running + _row_words(timeline, row.item).ending
 
 
 def remark_on(timeline: PickerTimeline, row: PickerRow) -> str:
-    """The words after a title of any length: that a turn runs or was cut short, and what is special about its changes."""
-    item = row.item
-    if isinstance(item, Checkpoint):
-        return ""
-    found = _row_words(timeline, item)
-    running = " (running)" if isinstance(item, Turn) and item.running else ""
-    return running + found.ending + (f" {found.note}" if found.note else "")
+    """The words after a title: its ending, and what is special about its changes."""
+    note = "" if isinstance(row.item, Checkpoint) else _row_words(timeline, row.item).note
+    return title_ending(timeline, row) + (f" {note}" if note else "")
 
 
 def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
@@ -221,7 +220,7 @@ def words_for_counts(row: PickerRow) -> str:
     """The words in place of numbers."""
     item = row.item
     if isinstance(item, SavedRow):
-        return f"{item.files:,} files" if item.files != 1 else "1 file"
+        return plural(item.files, "file")
     if not isinstance(item, Turn):
         return ""
     if item.damaged:
@@ -232,9 +231,12 @@ def words_for_counts(row: PickerRow) -> str:
 def agent_and_session(row: PickerRow) -> str:
     """The agent and the session; the worktree of a checkpoint of another one."""
     item = row.item
-    if isinstance(item, Turn | Checkpoint):
-        return f"{item.agent} {item.session[:_SESSION]}".strip()
-    return ""
+    return f"{item.agent} {short_session(row)}".strip() if isinstance(item, Turn | Checkpoint) else ""
+
+
+def short_session(row: PickerRow) -> str:
+    """The first characters of a row's session, "" = none."""
+    return session_of(row)[:_SESSION]
 
 
 def session_of(row: PickerRow) -> str:
@@ -242,9 +244,10 @@ def session_of(row: PickerRow) -> str:
     return row.item.session if isinstance(row.item, Turn | Checkpoint) else ""
 
 
-def is_taken_back(row: PickerRow) -> bool:
-    """True if a restore or a revert took back what the turn changed."""
-    return isinstance(row.item, Turn) and row.item.taken_back
+def is_turn_with_changes(row: PickerRow) -> bool:
+    """True for a turn that changed something, or may have, unless it was taken back: a row that a person looks for."""
+    item = row.item
+    return isinstance(item, Turn) and not item.taken_back and (change_counts(row) != (0, 0, 0) or bool(item.unclear))
 
 
 def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:
