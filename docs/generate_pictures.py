@@ -172,7 +172,7 @@ async def draw(root, settings):
                         await pilot.pause(0.4)
                     place.write_text(picker.export_screenshot(title="casrewind"), "utf-8")
             finally:
-                picker.release()
+                picker.refuse_questions()
                 jobs.close()
 
 

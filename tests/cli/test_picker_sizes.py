@@ -186,12 +186,18 @@ def test_every_key_of_the_picker_is_in_its_help(size):
 
 
 @pytest.fixture(scope="module")
-def week(tmp_path_factory):
+def pictures():
+    """The script that draws the picker for the documents."""
+    specification = importlib.util.spec_from_file_location("generate_pictures", DOCS / "generate_pictures.py")
+    found = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def week(tmp_path_factory, pictures):
     """A command in a project with 241 checkpoints of nine sessions: the one that the pictures in the documents show."""
     place = tmp_path_factory.mktemp("week")
-    specification = importlib.util.spec_from_file_location("generate_pictures", DOCS / "generate_pictures.py")
-    pictures = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(pictures)
     (place / "shop").mkdir()
     pictures.prepare(place / "shop", api.default_settings()._replace(home=str(place), data=str(place / "data")))
     return Command(place / "shop", place)
@@ -225,6 +231,17 @@ def test_a_week_of_nine_sessions_on_a_real_terminal(week, tmp_path, size):
         window.shows("ended with 0")
     finally:
         window.end()
+
+
+@pytest.mark.long
+def test_the_pictures_in_the_documents_can_be_drawn(week, pictures, tmp_path, monkeypatch):
+    """5 seconds, and 12 for the project."""
+    pytest.importorskip("textual")
+    (tmp_path / "images").mkdir()
+    for name, value in {"HERE": tmp_path, "SCENES": {"turn": pictures.SCENES["turn"]}, "SIZES": ()}.items():
+        monkeypatch.setattr(pictures, name, value)
+    asyncio.run(pictures.draw(week.root, api.default_settings()._replace(home=week.home, data=week.environment["CASREWIND_HOME"])))
+    assert "legacy/" in (tmp_path / "picker.svg").read_text()
 
 
 @pytest.mark.parametrize("size", SOME, ids=size_name)
