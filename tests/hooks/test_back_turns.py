@@ -15,6 +15,7 @@ from casrewind import errors
 from casrewind.agents.claude import CLIENT as claude
 from casrewind.cli.picker.timeline import TimelineModel
 from support.fake_client import DATA, Client
+from support.picker_screen import run_picker
 from support.picture import picture
 from support.terminal import Session
 from support.trees import plant
@@ -279,6 +280,20 @@ def test_the_api_and_the_picker_refuse_it_too(two, root, home, casrewind):
             assert "--older" in refused.value.hint and picture(root) == restored
         assert workspace.undo(older=True).actions and (root / "three").exists()
         assert workspace.redo().actions and picture(root) == restored
+
+
+def test_the_picker_names_what_its_undo_would_take_back(two, root, home, casrewind):
+    casrewind("restore", "@1", "--yes", code=0)
+    casrewind("back", "@1", "--yes", code=0)
+
+    async def story(stage):
+        await stage.shows("restored to @1")
+        await stage.press("u")
+        await stage.shows("That could not be done", "nothing was undone")
+        words = " ".join(stage.text().replace("│", " ").split())
+        assert 'undo would take back the restore to before "make three"' in words and "casrewind undo --older" in words, words
+
+    run_picker(root, home, story)
 
 
 def test_undo_after_a_chat_alone_is_the_same_also_when_gc_compacts_the_ledger(two, root, casrewind):

@@ -384,6 +384,7 @@ class TimelineModel:
 
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
+        undos.refuse_behind_rewind(self._context, partial(step_in_words, self._context))
         return self._do_step(UNDO, partial(undos.prepare_undo, self._context, everything=everything), ask, everything=everything)
 
     def redo(self, ask: Ask) -> ActionResult:
