@@ -675,6 +675,7 @@ def test_pin_label_and_compare(wrecked, root, home, casrewind):
         await stage.press("l")
         await stage.shows("Label for")
         await stage.type("good")
+        await stage.shows("│ good ")
         await stage.press("escape")
         await stage.shows("3 checkpoints")
         await stage.press("l")

@@ -82,7 +82,7 @@ class Picker(App[int]):
     #prompt { height: 1; }
     #files { height: 2fr; border-top: solid ansi_bright_black; }
     #patch { height: 3fr; border-top: solid ansi_bright_black; }
-    Input { height: 1; border: none; padding: 0; background: ansi_default; color: ansi_default; display: none; }
+    #filter, #narrow { height: 1; border: none; padding: 0; background: ansi_default; color: ansi_default; display: none; }
     .opened #left { width: 42%; }
     .small #right { width: 100%; border-left: none; padding-left: 0; }
     """
