@@ -40,10 +40,11 @@ def test_keys_typed_before_the_screen_is_up_are_keys_and_no_words_of_a_filter(ca
     casrewind.json("save", "-m", "it works")
     window = Window(casrewind, tmp_path / "tmux", (80, 24))
     try:
-        window.press("v", "j", "?")
+        window.press("v", "j", "n", "?")
         window.shows("Keys", "one step back")
         window.press("Escape")
-        assert "with" not in window.shows("1 checkpoint", "saved: it works", "v this turn").partition("\n")[0]
+        shown = window.shows("1 checkpoint", "saved: it works", "v this turn")
+        assert "with" not in shown.partition("\n")[0] and "no older turn" not in shown, "that was not known yet"
         window.press("q")
         window.shows("ended with 0")
     finally:

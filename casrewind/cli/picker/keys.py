@@ -116,7 +116,8 @@ class PickerKeys:
 
     def turn(self, by: int) -> None:
         """Move to the next turn, an older or a newer one. What is open stays open, and shows that turn."""
-        self._move_to_row(self.state.other_turn(self.view.list_widget("#timeline").cursor, by), f"no {'older' if by > 0 else 'newer'} turn")
+        place = self.state.other_turn(self.view.list_widget("#timeline").cursor, by)
+        self._move_to_row(place, "no newer turn" if by < 0 else "no older turn")
 
     def session(self, by: int) -> None:
         """Move to the next turn of another session; in the files to the next row, in an open file to the next hunk."""
@@ -129,9 +130,12 @@ class PickerKeys:
             self._move_to_row(self.state.other_session(lines.cursor, by), "no other session in this direction")
 
     def _move_to_row(self, place: int | None, why_not: str) -> None:
+        found = self.state.timeline
         if place is not None:
             self.view.list_widget("#timeline").move_to(place)
-        self.view.show_answer("" if place is not None else why_not)
+        elif found is not None and found.total is not None:
+            why_not = "not all turns are read yet"
+        self.view.show_answer(why_not if place is None and found is not None else "")
 
     def _move_hunk(self, by: int) -> None:
         lines = self.view.list_widget("#patch")

@@ -401,9 +401,8 @@ class TimelineModel:
             names.append(step_in_words(context, newest))
             later = outside_lines(undos.edited_since(context, newest, plan.actions) if everything else NO_EDITS)
             made = context.store.checkpoint(newest.safety)
-            since_ns = 0 if made is None else made.created_ns
             title, kept = f"{kind.capitalize()}{' all:' if everything else ''} {names[-1]}", REDO_KEEPS if kind == UNDO else UNDO_KEEPS
-            return bool(ask(self._plan_to_ask(title, plan, since_ns, below=later, kept=kept)))
+            return bool(ask(self._plan_to_ask(title, plan, 0 if made is None else made.created_ns, below=later, kept=kept)))
 
         return _restore_result(ask_and_carry_out(prepare, confirm), RestoreTarget(names[-1], None, None))
 
