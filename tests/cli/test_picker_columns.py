@@ -8,6 +8,8 @@ from support.picker_screen import run_picker
 from support.trees import plant
 from support.unchanged import unchanged
 
+from .test_same_words import Story
+
 PROMPT = "refactor the errors of the till when the database is locked so that nobody waits for it"
 QUESTION = "explain what happens with a price that is not in the list of prices"
 
@@ -73,6 +75,21 @@ def test_numbers_are_never_cut(story_of_two, root, home, size):
 
     with unchanged(root, home / "data"):
         run_picker(root, home, story, size=size)
+
+
+def test_no_row_is_wider_than_its_columns():
+    """Rows of every kind, of years ago."""
+    pytest.importorskip("textual")
+    from casrewind.cli.picker import coloured_lines, picker_rows
+
+    story = Story(60)
+    timeline = picker_rows.PickerTimeline([], story.points, story.marks, {}, story.sides, {"aaaa": 0, "bbbb": 1}, 115, [], [], True)
+    for row in (picker_rows.row_of(item, story.points, "") for item in story.rows):
+        for width in (38, 43, 48, 78, 98, 118, 158):
+            text = coloured_lines.timeline_row(timeline, row, width, is_base=True, is_unfolded=False)
+            assert text.cell_len <= width, (width, text.plain)
+            counts = picker_rows.change_counts(row)
+            assert counts is None or all(str(number) in text.plain for number in counts if number), text.plain
 
 
 def test_a_turn_that_changed_nothing_is_dim_and_one_that_did_is_not(story_of_two, root, home):

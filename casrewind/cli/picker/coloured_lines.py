@@ -24,7 +24,6 @@ _AGE, _SHORT_AGE, _COUNTS, _WHO, _ID_ALONE = 11, 5, 10, 12, 5
 _ROOMY_TITLE, _LEAST_TITLE = 60, 28
 """Columns that a title has before anything beside it is written out, and the least of them: a row with less room omits the
 session, then the age. The colour in front of a row tells sessions apart, too."""
-_SHORT = {" s ago": "s", " min ago": "m", " h ago": "h", " d ago": "d"}
 
 
 def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: bool, is_unfolded: bool) -> Text:
@@ -43,9 +42,8 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
     least = start + _LEAST_TITLE if picker_rows.number_of_turn(row) else left
     if text.cell_len + len(note) > left and least + len(note) > left:
         note = picker_rows.title_ending(found, row)  # what a row is comes before what is special about it
-    left -= len(note)
-    text.truncate(max(left, 8), overflow="ellipsis")
-    text.append(note, style="yellow").append(" " * max(left - text.cell_len + len(note), 0))
+    text.truncate(max(left - len(note), 8), overflow="ellipsis")
+    text.append(note, style="yellow").truncate(left, overflow="ellipsis", pad=True)
     for cells, part in columns:
         text.append(" ").append(part.append(" " * max(cells - 1 - part.cell_len, 0)))
     return text
@@ -73,13 +71,17 @@ def _texts_beside_title(found: PickerTimeline, row: PickerRow, width: int) -> li
     counts = [(cells, numbers)]
     if width >= _AGE + _COUNTS + _WHO + _ROOMY_TITLE:
         return [(_AGE, Text(age.rjust(_AGE - 1), style="dim")), *counts, (_WHO, Text(picker_rows.agent_and_session(row), style="dim"))]
-    for long, short in _SHORT.items():
-        age = age.removesuffix(long) + short if age.endswith(long) else age
     if width >= _SHORT_AGE + _COUNTS + _LEAST_TITLE:
-        counts.insert(0, (_SHORT_AGE, Text(age.rjust(_SHORT_AGE - 1), style="dim")))
+        counts.insert(0, (_SHORT_AGE, Text(_short_age(age).rjust(_SHORT_AGE - 1), style="dim")))
     if len(found.sessions) > 1 and width >= _SHORT_AGE + _COUNTS + _ID_ALONE + _LEAST_TITLE:
         counts.append((_ID_ALONE, Text(picker_rows.short_session(row), style="dim")))
     return counts
+
+
+def _short_age(age: str) -> str:
+    """An age as its number and the first letter of its unit: "3 min ago" is "3m". "?" in place of other words."""
+    number, unit, ago = age.split() if age else ("", " ", "ago")
+    return f"{number}{unit[0]}" if ago == "ago" else "?"
 
 
 def _counts_of_row(row: PickerRow, width: int) -> Text:
