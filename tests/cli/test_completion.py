@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from casrewind.cli.grammar.command_table import ADVANCED, COMMANDS
 from casrewind.upkeep.save import Moment
 from casrewind.upkeep.save import save as save_moment
 from casrewind.workspace import open as opened
@@ -59,6 +60,18 @@ def offered(told, line, shell="bash"):
     done = subprocess.run(["casrewind"], env={**told.environment, **variables}, cwd=told.root, capture_output=True, timeout=60)
     assert done.stdout == b"" and b"Traceback" not in done.stderr, done
     return answer.read_text().splitlines()
+
+
+def test_a_command_that_few_people_type_is_not_offered_and_its_options_are(told):
+    shown = {name for name, row in COMMANDS.items() if row.group != ADVANCED}
+    assert {"jump", "rewrite-chat", "statusline"} & shown == set()
+    aliases = {alias for name in shown for alias in COMMANDS[name].aliases}
+    assert set(offered(told, "casrewind ")) - {"-h", "--help"} == shown | aliases
+    assert set(offered(told, "casrewind help ")) == shown
+    assert "--dry-run" in offered(told, "casrewind jump --")
+    plant(told.root, {"version": b"1"})
+    assert offered(told, "casrewind diff last -- ver") == ["version"]
+    assert offered(told, "casrewind why ver") == ["version"]
 
 
 def test_the_program_offers_commands_options_checkpoints_and_paths(told):

@@ -31,7 +31,7 @@ from ...settings import Settings, from_environment, open_until_end
 from ...store.catalog import Marked
 from ...worktree import root as roots
 from ..grammar import argparse_form as parser
-from ..grammar.command_table import COMMANDS
+from ..grammar.command_table import ADVANCED, COMMANDS
 from ..grammar.options import Command, Option
 from ..terminal.lines import print_line
 from . import OK
@@ -43,8 +43,6 @@ COMMAND = Command(
     is_alone=True,
 )
 
-_NOT_TYPED = "statusline"
-"""A command that a client runs."""
 _SHOWN = 20
 """Ids that are offered before a character of an id is typed."""
 _WIDTH = 50
@@ -75,7 +73,7 @@ def write_candidates() -> int:
         os.environ["COMP_LINE"] = f"casrewind {line[dashes.end() :]}"
         os.environ["COMP_POINT"] = str(len(os.environ["COMP_LINE"]))
     _attach_completers(grammar)
-    CompletionFinder()(grammar, always_complete_options=False, exclude=[_NOT_TYPED], default_completer=SuppressCompleter())
+    CompletionFinder()(grammar, always_complete_options=False, default_completer=SuppressCompleter())
     return 0
 
 
@@ -254,7 +252,7 @@ def _offer_references_and_paths(given: str, options: argparse.Namespace) -> Cand
 
 
 def _offer_commands(_given: str, _options: argparse.Namespace) -> Candidates:
-    return {name: row.help for name, row in COMMANDS.items() if name != _NOT_TYPED}
+    return {name: row.help for name, row in COMMANDS.items() if row.group != ADVANCED}
 
 
 _KINDS: dict[str, Offer] = {

@@ -7,12 +7,13 @@ from ... import __version__
 from ..._typing import Any
 from . import help as texts
 from .command_line import find_command
-from .command_table import COMMANDS, load_command
+from .command_table import ADVANCED, COMMANDS, load_command
 from .options import GLOBAL, Option
 
 
 def build_parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
-    """The whole grammar. With `words`, only the commands among them have their options: the others are not imported."""
+    """The whole grammar. With `words`, those of a line that is completed, only the commands among them have their options: the others
+    are not imported. Of the advanced commands it has only those."""
     parser = argparse.ArgumentParser(prog="casrewind", description=f"{texts.TITLE.partition(': ')[2]}.", allow_abbrev=False)
     parser.add_argument("-V", "--version", action="version", version=__version__, help="show the version")
     everywhere = [option for option in GLOBAL if option.attribute != "json"]  # each command with --json has its own
@@ -20,6 +21,8 @@ def build_parser(words: Iterable[str] | None = None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     wanted = None if words is None else {find_command(word) for word in words}
     for name, row in COMMANDS.items():
+        if wanted is not None and name not in wanted and row.group == ADVANCED:
+            continue
         made = commands.add_parser(name, help=row.help, allow_abbrev=False, aliases=row.aliases)
         if wanted is not None and name not in wanted:
             continue

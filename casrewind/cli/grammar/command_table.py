@@ -19,11 +19,16 @@ GROUPS = (EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED)
 
 
 class Listed(NamedTuple):
-    """What lists of commands show of one: its purpose in one line, its group, and its other names."""
+    """What lists of commands show of one: its purpose in one line, its group, and its other names.
+
+    The short help has all of EVERYDAY, and of other groups the names of those that are `common`. Completion does not offer
+    those of ADVANCED. The full help has all.
+    """
 
     help: str
     group: str = EVERYDAY
     aliases: tuple[str, ...] = ()
+    common: bool = False
 
 
 COMMANDS = {
@@ -41,15 +46,14 @@ COMMANDS = {
     "cat": Listed("Print a file as it was at a checkpoint"),
     "run": Listed("Save, run a command, save again"),
     "status": Listed("Check how the project is protected"),
-    "install": Listed("Turn on automatic checkpoints for an agent", AGENTS),
-    "uninstall": Listed("Turn off automatic checkpoints for an agent", AGENTS),
-    "doctor": Listed("Check that the hooks of each agent work", AGENTS),
+    "install": Listed("Turn on automatic checkpoints for an agent", AGENTS, common=True),
+    "uninstall": Listed("Turn off automatic checkpoints for an agent", AGENTS, common=True),
+    "doctor": Listed("Check that the hooks of each agent work", AGENTS, common=True),
     "take": Listed("Bring back the changes of a directory that restore --to wrote", AGENTS),
     "bisect": Listed("Find the turn since which a command fails", AGENTS),
-    "statusline": Listed("Print one line for the status line of an agent's client", AGENTS),
     "pin": Listed("Keep a checkpoint forever, and label it", STORE),
     "unpin": Listed("Let gc delete a pinned or labelled checkpoint", STORE),
-    "include": Listed("Protect files that git ignores", STORE),
+    "include": Listed("Protect files that git ignores", STORE, common=True),
     "exclude": Listed("Stop protecting files: the reverse of include", STORE),
     "why": Listed("Show which rule decides that a path is captured or ignored", STORE),
     "gc": Listed("Delete old checkpoints and free their space", STORE),
@@ -57,9 +61,9 @@ COMMANDS = {
     "verify": Listed("Check every checkpoint in the store", STORE),
     "purge": Listed("Remove a file or a text from every checkpoint", STORE),
     "stores": Listed("List every store: project, size, last use", ADVANCED),
-    "config": Listed("Show every setting, its value and its source", STORE),
-    "remote": Listed("Show, add, check or remove the place that push and pull use", REMOTE),
-    "push": Listed("Send the new checkpoints to the remote", REMOTE),
+    "config": Listed("Show every setting, its value and its source", STORE, common=True),
+    "remote": Listed("Show, add, check or remove the place that push and pull use", REMOTE, common=True),
+    "push": Listed("Send the new checkpoints to the remote", REMOTE, common=True),
     "pull": Listed("Take the checkpoints of other machines from the remote", REMOTE),
     "clone": Listed("Make a new project of a checkpoint on a remote", REMOTE),
     "export": Listed("Write checkpoints to standard output", REMOTE),
@@ -68,6 +72,7 @@ COMMANDS = {
     "rewrite-chat": Listed("Cut a conversation in its own session", ADVANCED),
     "adopt": Listed("Take over the checkpoints of a moved project", ADVANCED),
     "at": Listed("Show the checkpoint of an entry in a session", ADVANCED),
+    "statusline": Listed("Print one line for the status line of an agent's client", ADVANCED),
     "completion": Listed("Print the shell completion script", ADVANCED),
     "help": Listed("Show help for a command, or for all", ADVANCED),
     "version": Listed("Show the version", ADVANCED),

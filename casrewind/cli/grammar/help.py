@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 from .command_line import find_command, unknown_command_error
-from .command_table import ADVANCED, COMMANDS, EVERYDAY, GROUPS, load_command
+from .command_table import COMMANDS, EVERYDAY, GROUPS, load_command
 from .options import GLOBAL, Command, Option
 
 _WIDEST = 80
@@ -21,18 +21,16 @@ REFERENCE = (
 
 
 def short_help() -> str:
-    """The short help: one line for each everyday command, and the names of all further commands."""
+    """The short help: one line for each everyday command, and the names of further common commands."""
     lines = [TITLE, "", "usage: casrewind [OPTION ...] [COMMAND ...]     (no command: the picker)", ""]
     lines += [f"  {name:<9} {row.help}" for name, row in COMMANDS.items() if row.group == EVERYDAY]
     lines.append("")
     for group in GROUPS:
-        if group not in (EVERYDAY, ADVANCED):
-            names = [name for name, row in COMMANDS.items() if row.group == group]
-            line = f"{group + ':':<9} {', '.join(names)}"
-            lines += textwrap.wrap(line, _WIDEST, initial_indent="  ", subsequent_indent=" " * 12, break_on_hyphens=False)
+        if names := [name for name, row in COMMANDS.items() if row.group == group and row.common]:
+            lines.append(f"  {group + ':':<9} {', '.join(names)}")
     lines += [
         "",
-        "casrewind COMMAND --help explains a command; casrewind help --all lists all.",
+        f"COMMAND --help explains one; help --all lists all {len(COMMANDS)}; help --man is the manual.",
         "REF: @1 (before the newest prompt), @2, last, a label, an id, or a time (10m).",
     ]
     return "\n".join(lines) + "\n"
@@ -57,7 +55,8 @@ def full_help() -> str:
 def command_help(name: str, width: int | None = None) -> str:
     """The help of one command."""
     columns, command = width or _help_width(), load_command(name)
-    lines = [*usage_lines(name, columns), "", *_wrap(purpose(name), columns)]
+    lines = [*_wrap(f"{COMMANDS[name].help}.", columns), "", *usage_lines(name, columns)]
+    lines += ["", *_wrap(command.more, columns)] if command.more else []
     words = [option for option in command.options if option.is_word and option.help is not None]
     if words:
         lines += ["", *_option_rows(words, columns)]
