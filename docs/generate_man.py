@@ -18,6 +18,7 @@ CONFIGURATION = "~/.config/casrewind/config.toml, on macOS ~/Library/Application
 VARIABLES = {
     "CASREWIND_HOME": "the directory under which stores are kept",
     "NO_COLOR": "no colours, if set to anything",
+    "FORCE_COLOR, CLICOLOR_FORCE": "colours even if the output is not a terminal, if set to anything but 0",
     "XDG_DATA_HOME, XDG_CONFIG_HOME": "where stores and the configuration file are",
 }
 

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -87,7 +88,7 @@ def test_options_are_taken_before_and_after_the_command_and_between_words(line, 
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("sav", ["'sav'", "did you mean save?"]), ("snapshot", ["did you mean save?"]), ("xyzzy", ["'xyzzy'", "--help"]),
+        ("sav", ["'sav'", "did you mean save?"]), ("snapshot", ["did you mean save?"]), ("xyzzy", ["'xyzzy'", "casrewind help --all lists"]),
         ("list --jsn", ["--jsn", "did you mean --json?"]), ("list -x", ["-x", "casrewind list --help"]), ("-p diff", ["casrewind diff -p"]),
         ("--nonsense", ["--nonsense"]), ("list 3", ["'3'", "-n 3", "show @3"]), ("list -3", ["'-3'", "-n 3"]), ("list -n 0", ["-n", "1 or more"]),
         ("list -n", ["-n needs a value"]), ("save a b", ["'b'", "quotes"]), ("pin last it works", ["'works'", "quotes"]), ("unpin", ["missing REF"]),
@@ -104,6 +105,29 @@ def test_what_is_wrong_is_said_in_one_line_with_what_may_have_been_meant(line, w
     said = str(caught.value)
     assert all(word in said for word in words), said
     assert "\n" not in said and len(said) < 160
+
+
+@pytest.mark.parametrize("word", sorted(command_line._ELSEWHERE))
+def test_another_tool_s_name_of_a_command_gets_its_name_here(casrewind, word):
+    meant = re.search(r"did you mean (\S+)\?", casrewind(word, "b", code=64).err)[1]
+    assert meant in COMMANDS and word not in COMMANDS
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("init", "casrewind install"), ("init", "casrewind save"), ("tag", "casrewind pin last release-2"),
+        ("stash", "casrewind save"), ("stash", "casrewind restore last"), ("blame", "casrewind log a.py"), ("annotate", "casrewind log a.py"),
+        ("branch", "casrewind restore @1 --to ../b"), ("worktree", "casrewind restore @1 --to ../b"),
+    ],
+)  # fmt: skip
+def test_another_tool_s_word_gets_the_command_that_does_this_here(casrewind, word, line):
+    """`line` is a command that the hint names, with words in place of its REF, LABEL, DIR and PATH. It is read."""
+    said = casrewind(word, "b", code=64).err
+    assert said == casrewind("help", word, code=64).err and len(said) < 160 and said.count("\n") == 1
+    names = {"@1": "REF", "last": "(?:REF|last)", "release-2": "LABEL", "../b": "DIR", "a.py": "PATH", "b": "PATH"}
+    assert re.search(" ".join(names.get(part, re.escape(part)) for part in line.split()), said), said
+    assert CommandLine(line.split()[1:]).parse_line().command == line.split()[1]
 
 
 def test_each_command_has_a_file_with_its_name():

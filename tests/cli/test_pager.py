@@ -182,7 +182,7 @@ def test_an_error_goes_through(process, tmp_path):
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_what_decides_on_colours(monkeypatch, is_terminal):
     stream = SimpleNamespace(isatty=lambda: is_terminal)
-    for name in ("NO_COLOR", "FORCE_COLOR", "TERM"):
+    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "TERM"):
         monkeypatch.delenv(name, raising=False)
     try:
         for choice, expected in ((None, is_terminal), ("auto", is_terminal), ("always", True), ("never", False)):
@@ -192,12 +192,14 @@ def test_what_decides_on_colours(monkeypatch, is_terminal):
         for variables, expected in (
             ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, is_terminal), ({"TERM": "dumb"}, False), ({"FORCE_COLOR": "1"}, True),
             ({"FORCE_COLOR": "0"}, is_terminal), ({"FORCE_COLOR": "1", "TERM": "dumb"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+            ({"CLICOLOR_FORCE": "1"}, True), ({"CLICOLOR_FORCE": "0"}, is_terminal), ({"CLICOLOR_FORCE": ""}, is_terminal),
+            ({"CLICOLOR_FORCE": "1", "NO_COLOR": "1"}, False), ({"CLICOLOR_FORCE": "1", "FORCE_COLOR": "0"}, True),
         ):  # fmt: skip
             with monkeypatch.context() as patched:
                 for name, value in variables.items():
                     patched.setenv(name, value)
                 assert colour_decision.has_colours(stream) == expected, variables
-                if "FORCE_COLOR" in variables and not is_terminal:
+                if not is_terminal:
                     assert not colour_decision.has_colours(stream, for_programs=True)
     finally:
         colour_decision.set_colour_mode(SimpleNamespace())

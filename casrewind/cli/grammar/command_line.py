@@ -19,16 +19,22 @@ else:
 
 _SEE = "casrewind {}--help shows more"
 _ELSEWHERE = {
-    "checkpoint": "save", "commit": "save", "create": "save", "files": "show", "history": "list",
-    "reset": "restore", "rewind": "back", "rollback": "restore", "snapshot": "save", "switch": "restore",
-    "timeline": "list", "view": "show",
+    "checkpoint": "save", "commit": "save", "create": "save", "fetch": "pull", "files": "show", "fsck": "verify", "history": "list",
+    "ignore": "exclude", "prune": "gc", "reflog": "list", "reset": "restore", "rewind": "back", "rollback": "restore",
+    "settings": "config", "setup": "install", "snapshot": "save", "switch": "restore", "timeline": "list", "view": "show",
 }  # fmt: skip
 """Other tools' names for our commands."""
-_COPIES = frozenset({"branch", "checkout", "worktree"})
-"""Other tools' names for what has no command here: a second directory."""
-
-
+_IN_A_DIRECTORY = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
+_WHO_CHANGED = "casrewind log PATH shows which turn changed it"
 _GONE = "the background helper is gone, and nothing needs it: a save compares all files itself"
+_INSTEAD = {
+    "annotate": _WHO_CHANGED, "blame": _WHO_CHANGED, "branch": _IN_A_DIRECTORY, "checkout": _IN_A_DIRECTORY,
+    "init": "none is needed: casrewind save makes the first checkpoint, casrewind install connects an agent",
+    "stash": "casrewind save keeps the files as they are now, casrewind restore REF brings them back",
+    "tag": "casrewind pin REF LABEL names a checkpoint and keeps it",
+    "watch": _GONE, "worktree": _IN_A_DIRECTORY,
+}  # fmt: skip
+"""What does here what other tools, or earlier versions, have a command for."""
 _GONE_OPTIONS = frozenset({"--resident", "--no-resident"})
 
 
@@ -307,13 +313,10 @@ def _is_negative_number(word: str) -> bool:
 
 def unknown_command_error(word: str) -> errors.UsageError:
     """The error for an unknown command."""
-    if word in _COPIES:
-        hint = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
-    elif word == "watch":
-        hint = _GONE
-    else:
+    hint = _INSTEAD.get(word)
+    if hint is None:
         near = f"did you mean {_ELSEWHERE[word]}?" if word in _ELSEWHERE else did_you_mean(word, (*COMMANDS, *ALIASES))
-        hint = f"{near} casrewind --help lists the commands".lstrip()
+        hint = f"{near} casrewind help --all lists the commands".lstrip()
     return errors.UsageError(f"unknown command {word!r}", hint)
 
 

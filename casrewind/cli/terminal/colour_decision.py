@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
 
 AUTO, ALWAYS, NEVER = "auto", "always", "never"
+_FORCING = ("FORCE_COLOR", "CLICOLOR_FORCE")
 
 
 class _Choice:
@@ -37,13 +38,13 @@ def is_read_by_person(stream: TextIO) -> bool:
 def has_colours(stream: TextIO, *, for_programs: bool = False) -> bool:
     """True if a stream has colours.
 
-    --color decides first, then NO_COLOR, then FORCE_COLOR. FORCE_COLOR is ignored for output that programs read
-    (`for_programs`). Without them, the stream has to be a terminal with colours.
+    --color decides first, then NO_COLOR, then FORCE_COLOR and CLICOLOR_FORCE. These two are ignored for output that programs
+    read (`for_programs`). Without them, the stream has to be a terminal with colours.
     """
     if _Choice.choice != AUTO:
         return _Choice.choice == ALWAYS
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR", "0") not in ("", "0") and not for_programs:
+    if not for_programs and any(os.environ.get(name, "0") not in ("", "0") for name in _FORCING):
         return True
     return is_read_by_person(stream) and os.environ.get("TERM") != "dumb"
