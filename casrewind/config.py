@@ -164,6 +164,12 @@ def _variable_of(name: str) -> str:
     return "CASREWIND_" + (_FIELDS.get(name) or name.partition(".")[2]).upper()
 
 
+def variables() -> dict[str, str]:
+    """{name of each setting: its variable, "" if only the file sets it}."""
+    names = [f"{section}.{key}" for section, known in _KEYS.items() for key in known]
+    return {name: "" if _FIELDS.get(name) == _FROM_ENVIRONMENT else _variable_of(name) for name in names}
+
+
 def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
     """Every setting of the user's configuration: the file's text ("" = none), overridden by those `CASREWIND_<KEY>`
     variables that count. Raises UsageError for an invalid setting; `origin` names the file in the error."""

@@ -11,6 +11,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import config
 
+_PREFIX = "CASREWIND"
+_VARIABLES = frozenset(
+    f"{_PREFIX}_{name}" for name in (
+        "HOME", "PAGER", "REMOTE_KEY", "COMMAND", "AGENT", "SESSION", "TRANSCRIPT_PATH", "PROJECT_ROOT", "INSIDE", "TRIAL", "PI_PROCESS",
+        "PI_PLACE",
+    )
+)  # fmt: skip
+"""Variables that are no settings: a person sets the first four, casrewind the others."""
+
 
 def home_directory() -> str:
     """The user's home directory."""
@@ -68,6 +77,28 @@ def variables_without_effect() -> list[str]:
         return []
     why = f"does not count: {printable(configuration_path())} does not say from_environment = true in [remote]"
     return [f"{variable} {why}" for variable in config.HOOK_VARIABLES if variable in os.environ]
+
+
+def misspelt_variables() -> list[str]:
+    """A sentence about each variable that is set and nearly has the name of one of ours. Others may be anybody's."""
+    given = {name: name.removeprefix(_PREFIX).lstrip("_") for name in os.environ if name.startswith(_PREFIX)}
+    if given.keys() <= _VARIABLES:
+        return []
+    from . import config
+    from .messages import most_similar, printable
+
+    settings = config.variables()
+    right = {name: name for name in (*_VARIABLES, *filter(None, settings.values()))}
+    meant = {name.removeprefix(_PREFIX).lstrip("_"): name for name in right}
+    for setting, variable in settings.items():  # with the section, and without that of the name
+        word = variable or f"only the file sets {setting}"
+        meant |= {setting.replace(".", "_").upper(): word, setting.partition(".")[2].upper(): word}
+    found = []
+    for name, word in given.items():
+        near = "" if name in right else meant.get(most_similar(word, meant), "")
+        if near:
+            found.append(f"{printable(name)} has no effect: {f'did you mean {near}?' if near in right else near}")
+    return found
 
 
 def configuration_path() -> str:

@@ -91,12 +91,17 @@ def is_disk_full(error: OSError) -> bool:
     return error.errno in _NO_SPACE
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question with the most similar known word, or "" if no word is similar."""
+def most_similar(word: str, known: Iterable[str]) -> str:
+    """The most similar known word, or "" if no word is similar."""
     import difflib
 
-    near = difflib.get_close_matches(word, list(known), 1, _SIMILAR)
-    return f"did you mean {near[0]}?" if near else ""
+    return next(iter(difflib.get_close_matches(word, list(known), 1, _SIMILAR)), "")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question with the most similar known word, or "" if no word is similar."""
+    near = most_similar(word, known)
+    return f"did you mean {near}?" if near else ""
 
 
 def age_in_words(nanoseconds: int) -> str:

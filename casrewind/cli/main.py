@@ -174,6 +174,7 @@ def _run_in_project(
     """Run a command in an open project."""
     from ..settings import close_context
 
+    _note_misspelt_variables(options)
     try:
         context = _open_or_adopt(command, options, settings, reporter)
     except (errors.StoreDamaged, errors.WorkspaceNotFound) as error:
@@ -211,6 +212,15 @@ def _run_in_project(
         if reporter is not None:
             reporter.close()
         close_context(context)
+
+
+def _note_misspelt_variables(options: ParsedOptions) -> None:
+    """`status` names them before the project is opened: one that was to name the stores is the reason if none is found."""
+    if options.command == "status":
+        from .. import environment
+
+        for sentence in environment.misspelt_variables():
+            lines.note(sentence)
 
 
 def _remark_on_cut_clone(remotes: str) -> None:

@@ -1,12 +1,16 @@
 """Configuration: the user's file, variables, options, and the little that a project may say about itself."""
 
 import os
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
 from casrewind import environment
+from casrewind.agents import client_process
 from support.command import CONFIG_FILE
+from support.fake_client import Client
 from support.scanner import settle
 from support.trees import plant
 from support.unchanged import unchanged
@@ -99,6 +103,51 @@ def test_a_help_is_to_be_had_whatever_the_file_says(casrewind, home):
 def test_a_variable_that_cannot_be_understood_is_64_and_named(casrewind, home, name, value, words):
     refused(casrewind, *words, **{name: value})
     assert not (home / "data").exists()
+
+
+MISSPELT = {
+    "CASREWIND_MAXAGE": "CASREWIND_MAX_AGE", "CASREWIND_RETENTION_MAX_AGE": "CASREWIND_MAX_AGE", "CASREWINDMAX_SIZE": "CASREWIND_MAX_SIZE",
+    "CASREWIND_HOOKS_TIER": "CASREWIND_TIER", "CASREWIND_HOOM": "CASREWIND_HOME", "CASREWIND_REMOTE_KEYS": "CASREWIND_REMOTE_KEY",
+    "CASREWIND_PUSH": "CASREWIND_REMOTE_PUSH",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MISSPELT)
+@pytest.mark.parametrize("words", [("status",), ("doctor",), ("config",)], ids=" ".join)
+def test_a_misspelt_variable_is_named_with_the_right_name(casrewind, root, words, name):
+    plant(root, {"f": b"x"})
+    casrewind("save", code=0)
+    line = f"casrewind: note: {name} has no effect: did you mean {MISSPELT[name]}?\n"
+    for form in ([], ["--json"]):
+        assert casrewind(*words, *form, code=0, **{name: "3", "CASREWIND_SEED": "3"}).err == casrewind(*words, *form, code=0).err + line
+
+
+def test_a_misspelt_place_of_the_stores_is_named_where_no_store_is_found(casrewind):
+    said = casrewind("status", code=10, CASREWIND_HOMES="/elsewhere").err
+    assert said.startswith("casrewind: note: CASREWIND_HOMES has no effect: did you mean CASREWIND_HOME?\n") and "no store" in said
+
+
+@pytest.mark.parametrize("name", ["CASREWIND_REMOTE_FROM_ENVIRONMENT", "CASREWIND_FROM_ENVIRONMENT"])
+def test_the_setting_without_a_variable_is_named(casrewind, name):
+    said = casrewind("config", code=0, **{name: "1"}).err
+    assert said == f"casrewind: note: {name} has no effect: only the file sets remote.from_environment\n"
+
+
+def test_no_variable_that_the_sources_name_is_taken_for_a_misspelt_one(monkeypatch):
+    sources = [path.read_text() for path in Path(environment.__file__).parent.rglob("*") if path.suffix in (".py", ".js")]
+    named = {name for text in sources for name in re.findall(r"CASREWIND_[A-Z_]*[A-Z]", text)}
+    named |= set(client_process.session_variables("a", "s", "t", "r"))
+    assert len(named) > 12
+    for name in named:
+        monkeypatch.setenv(name, "1")
+    assert environment.misspelt_variables() == []
+
+
+def test_a_hook_says_nothing_of_variables(casrewind, root):
+    plant(root, {"f": b"x"})
+    client = Client(casrewind, root)
+    for event in ("SessionStart.startup", "UserPromptSubmit.prompt", "Stop.plain"):
+        assert client.call(client.payload(event, session_id="s", prompt_id="p", prompt="go"), CASREWIND_MAXAGE="3d") == (0, b"", b"")
 
 
 def test_variables_win_over_the_file(casrewind, home, root):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -86,3 +87,11 @@ def test_an_installed_package_has_the_page_where_man_looks(tmp_path):
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("share/man/man1/casrewind.1")]
         assert archive.read(name) == PAGE.read_bytes()
+    if program := shutil.which("man"):
+        place = tmp_path / "environment"
+        venv.create(place)
+        pip = [sys.executable, "-m", "pip", "--python", str(place / "bin" / "python"), "install", "--quiet", "--no-deps", str(wheel)]
+        assert subprocess.run(pip, env={**os.environ, "HOME": str(tmp_path)}).returncode == 0
+        looked = {"PATH": f"{place}/bin:{os.environ['PATH']}", "HOME": str(tmp_path)}
+        done = subprocess.run([program, "-w", "casrewind"], env=looked, capture_output=True, text=True)
+        assert done.stdout == f"{place}/share/man/man1/casrewind.1\n", done.stderr

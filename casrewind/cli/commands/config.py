@@ -38,7 +38,7 @@ def run(settings: Settings, options: "ParsedOptions") -> int:
     found = [_setting_in_project(setting, own, root) for setting in found]
     for fault in project_faults(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
-    for sentence in environment.variables_without_effect():
+    for sentence in (*environment.misspelt_variables(), *environment.variables_without_effect()):
         note(sentence)
     if options.json:
         print_json({

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections.abc import Sequence
 
-from ... import agents, errors, programs
+from ... import agents, environment, errors, programs
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...agents import client_versions, hook_checks, run_program, trial_event
 from ...agents.client import Client
@@ -25,7 +25,7 @@ from ...upkeep import status
 from ...upkeep.status import AgentSeen
 from ..grammar.options import AGENT, JSON, Command
 from ..show import shapes
-from ..terminal.lines import print_hook_failures, print_json, print_line
+from ..terminal.lines import note, print_hook_failures, print_json, print_line
 from . import OK
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ def run(settings: Settings, options: "ParsedOptions") -> int:
         _examine_client(client, root, settings, options.configured_tier, seen.get(client.name), lacks, unknown.get(client.name, ""))
         for client in clients
     ]
+    for sentence in environment.misspelt_variables():
+        note(sentence)
     if options.json:
         project = {"root": root, "reasons": list(reasons)}
         print_json({**_doctor_json(reports), "project": project, "re2_problem": re2_problem() or None})
@@ -305,8 +307,8 @@ def _print_agent(report: ClientReport) -> None:
         _print_seen(report.seen)
     elif looked.hooks:
         print_line("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
-    for note in looked.notes:
-        print_line(f"  note: {printable(note)}")
+    for remark in looked.notes:
+        print_line(f"  note: {printable(remark)}")
 
 
 def _print_seen(found: AgentSeen) -> None:
