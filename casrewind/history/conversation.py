@@ -165,7 +165,8 @@ def _read_conversation(
     if not data and not any(point.trigger == checkpoints.PROMPT for point in own):
         raise errors.AgentError("nothing was asked in this conversation yet: there is nothing to go back to")
     if not data:
-        raise errors.AgentError(f"the transcript {printable(path)} is not there, and none of its bytes were stored")
+        lacks = f"the transcript {printable(path)} is not there" if path else "the client named no transcript of this conversation"
+        raise errors.AgentError(f"{lacks}, and none of its bytes were stored")
     wrong = session_format.find_version_problem(client, there) or session_format.find_problem(client, data)
     if wrong:
         raise errors.AgentError(f"{wrong}: nothing was changed", session_format.REMEDY)

@@ -153,6 +153,23 @@ def test_a_checkpoint_without_a_conversation_is_16(told, casrewind):
     assert casrewind("restore", "by hand", "--chat", "--", "f", code=64).out == ""
 
 
+def test_a_conversation_of_which_no_transcript_was_named_says_so(root, casrewind):
+    """As of a client that names none, or whose hook left out an unsafe name."""
+    client = Client(casrewind, root)
+    plant(root, {"f": b"1"})
+    casrewind("save", code=0)
+    client.send(client.payload("UserPromptSubmit.prompt", session_id="s", prompt_id="p1", transcript_path=None))
+    plant(root, {"f": b"2"})
+    client.send(client.payload("Stop.plain", session_id="s", prompt_id="p1", transcript_path=None))
+    for words in (["back", "1", "--chat"], ["restore", "@1", "--chat", "-y"], ["back", "-y"]):
+        said = casrewind(*words, code=16).err
+        assert "the client named no transcript of this conversation, and none of its bytes were stored" in said, words
+        assert "  " not in said
+    assert (root / "f").read_bytes() == b"2"
+    casrewind("back", "1", "--code", "-y", code=0)
+    assert (root / "f").read_bytes() == b"1"
+
+
 def test_a_transcript_that_was_written_anew_is_forked_from_the_stored_bytes(told, casrewind):
     client, prompts, _ = told
     other = b'{"type":"user","uuid":"1","parentUuid":null,"sessionId":"x","message":{"role":"user","content":"of another"}}\n'
