@@ -170,11 +170,31 @@ def variables() -> dict[str, str]:
     return {name: "" if _FIELDS.get(name) == _FROM_ENVIRONMENT else _variable_of(name) for name in names}
 
 
+def value_in_toml(name: str, text: str) -> str:
+    """The value that a person gives a setting, in the syntax of the file. Raises UsageError for an unknown setting, and for another
+    value than the file may have."""
+    from .messages import did_you_mean
+
+    section, _, key = name.partition(".")
+    kind = _KEYS.get(section, {}).get(key)
+    if kind is None:
+        known = [*variables()]
+        own = [each for each in known if each.partition(".")[2] == name]
+        near = f"did you mean {own[0]}?" if own else did_you_mean(name, known)
+        raise errors.UsageError(f"no setting {_shortened_quote(name)}", near or "casrewind config lists them")
+    value = _value_or_raise(kind, text, name)
+    if kind == "flag":
+        return str(value).lower()
+    import json
+
+    return str(value) if kind in ("count", "most") else json.dumps(text.strip())
+
+
 def explain_settings(text: str, origin: str, environ: Mapping[str, str]) -> list[Setting]:
     """Every setting of the user's configuration: the file's text ("" = none), overridden by those `CASREWIND_<KEY>`
     variables that count. Raises UsageError for an invalid setting; `origin` names the file in the error."""
     found: dict[str, tuple[object, str]] = {}
-    for section, values in _parse_toml(text, origin).items():
+    for section, values in parse_toml(text, origin).items():
         known = _KEYS.get(section)
         if known is None:
             raise _unknown_key_error(section, _KEYS, origin, "section")
@@ -219,7 +239,7 @@ def read_project(text: str) -> Project:
     lost = ""
     rules: tuple[str, ...] = ()
     limit = None
-    for key, value in _parse_toml(text, "").items():
+    for key, value in parse_toml(text, "").items():
         if key == "ignore" and isinstance(value, list) and all(isinstance(item, str) for item in value):
             rules = tuple(value)
         elif key == "ignore":
@@ -259,7 +279,8 @@ def _refused_error(origin: str, why: str) -> errors.UsageError:
     return errors.UsageError(f"{origin}: {why}" if origin else why)
 
 
-def _parse_toml(text: str, origin: str) -> "JsonObject":
+def parse_toml(text: str, origin: str) -> "JsonObject":
+    """The values in a configuration file. Raises UsageError, which names the file `origin`."""
     if not text.strip():
         return {}
     import re

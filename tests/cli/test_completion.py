@@ -90,6 +90,7 @@ def test_the_program_offers_commands_options_checkpoints_and_paths(told):
     assert set(offered(told, "casrewind log src/")) == {"src/lost.py", "src/till.py"}  # what was deleted, too
     assert offered(told, "casrewind -C src log t") == ["till.py"]
     assert offered(told, "casrewind save -m ") == []
+    assert offered(told, "casrewind config set retention.max_a") == ["retention.max_age"]
 
 
 def test_machines_are_offered_with_their_turns(told, settings, machines):

@@ -18,7 +18,7 @@ from argcomplete.io import warn
 from argcomplete.lexers import split_line
 from argcomplete.shell_integration import shellcode
 
-from ... import agents, errors
+from ... import agents, config, errors
 from ...context import Context
 from ...history import lookup
 from ...history.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of
@@ -255,6 +255,10 @@ def _offer_commands(_given: str, _options: argparse.Namespace) -> Candidates:
     return {name: row.help for name, row in COMMANDS.items() if row.group != ADVANCED}
 
 
+def _offer_settings(_given: str, options: argparse.Namespace) -> Candidates:
+    return config.variables() if options.action == "set" else {}
+
+
 _KINDS: dict[str, Offer] = {
     "REF": _offer_references,
     "back N": _offer_turn_numbers,
@@ -265,5 +269,6 @@ _KINDS: dict[str, Offer] = {
     "DIR": _offer_directories,
     "OLD": _offer_directories,
     "AGENT": _offer_agents,
+    "config NAME": _offer_settings,
     "ID": _offer_sessions,
 }

@@ -1,40 +1,62 @@
-"""casrewind config: the settings that are in effect."""
+"""casrewind config: the settings that are in effect, and the change of one of them in its file."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ... import config, environment, errors
 from ..._typing import TYPE_CHECKING
+from ...agents import settings_files
 from ...config import Setting
+from ...config_edit import DEFAULT, change_setting
 from ...messages import printable
 from ...settings import Settings, find_root, project_faults, read_project_file
-from ..grammar.options import JSON, Command
+from ..grammar.options import JSON, Command, Option, flag
 from ..terminal.lines import note, print_json, print_line
 from . import OK
 
 if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
 
+_OF_PROJECT = "capture.max_file_size"
 COMMAND = Command(
-    examples=("casrewind config",),
-    options=(JSON,),
+    examples=("casrewind config", "casrewind config set retention.max_age 90d", "casrewind config set retention.max_age default"),
+    options=(
+        Option(("action",), "set: change one setting in your file (without it, all are shown)", "ACTION", nargs="?"),
+        Option(("name",), "the setting, as casrewind config names it", "NAME", nargs="?"),
+        Option(("value",), f"its new value; {DEFAULT}: take the setting out of the file", "VALUE", nargs="?"),
+        flag("--project", f"with set: change {config.PROJECT_FILE} in the project; only {_OF_PROJECT} can be set there"),
+        JSON,
+    ),
+    usage=("[--json]", "set [--project] [--json] NAME VALUE"),
     is_alone=True,
 )
 
+_NEW, _NEW_IN_PROJECT = 0o600, 0o644
+"""Modes of a new file."""
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60))
 _POWERS = ("GiB", 30), ("MiB", 20), ("KiB", 10)
 
 
 def run(settings: Settings, options: "ParsedOptions") -> int:
     """casrewind config. It opens no store, and requires none."""
-    path, found = environment.explain_settings()
     root, own = None, config.Project()
     try:
         root = find_root(options.directory, settings).path
     except errors.WorkspaceError:
-        pass  # the user's settings apply everywhere
+        if options.project:
+            raise  # the user's settings apply everywhere
     else:
         own = read_project_file(root)
+    if options.action is not None or options.project:
+        _refuse_other_words(options)
+        if options.project:
+            _set_in_project(options, os.path.join(root or "", config.PROJECT_FILE), own)
+        else:
+            _set_in_users_file(options)
+        if not options.json:
+            return OK
+        own = own if root is None else read_project_file(root)
+    path, found = environment.explain_settings()
     found = [_setting_in_project(setting, own, root) for setting in found]
     for fault in project_faults(own):
         note(f"{printable(os.path.join(root or '', config.PROJECT_FILE))}: {fault.reason}")
@@ -50,6 +72,79 @@ def run(settings: Settings, options: "ParsedOptions") -> int:
     else:
         _print_settings(path, found, own.rules)
     return OK
+
+
+def _refuse_other_words(options: "ParsedOptions") -> None:
+    """Raise UsageError unless the line is `set NAME VALUE`."""
+    if options.action != "set":
+        hint = "casrewind config set NAME VALUE sets one; casrewind config shows all"
+        raise errors.UsageError(f"config: unexpected {options.action!r}" if options.action else "config: --project goes with set", hint)
+    for word, given in (("NAME", options.name), ("VALUE", options.value)):
+        if given is None:
+            raise errors.UsageError(f"config set: missing {word}", "as in: casrewind config set retention.max_age 90d")
+
+
+def _set_in_users_file(options: "ParsedOptions") -> None:
+    path = environment.configuration_path()
+
+    def value_in(text: str) -> str:
+        return _in_words(_setting_named(config.explain_settings(text, printable(path), {}), options.name))
+
+    _change_file(options, path, _NEW, value_in)
+    now = _setting_named(environment.explain_settings()[1], options.name)
+    if now is not None and now.source not in (printable(path), DEFAULT):
+        note(f"{now.source} is set, and counts more than the file: {now.name} is {_value_in_toml(now)} here")
+
+
+def _set_in_project(options: "ParsedOptions", path: str, own: config.Project) -> None:
+    if options.name != _OF_PROJECT:
+        config.value_in_toml(options.name or "", options.value or "")  # an unknown name comes first
+        hint = f"a project has {_OF_PROJECT} only, and rules: casrewind exclude --shared PATH"
+        raise errors.UsageError(f"{options.name} is not a setting of a project", hint)
+    if own.lost:
+        raise errors.UsageError(f"{printable(path)}: {own.lost}; nothing was changed")
+
+    def value_in(text: str) -> str:
+        limit = config.read_project(text).max_file_size
+        return "not set" if limit is None else _value_in_toml(Setting(_OF_PROJECT, "size", limit, ""))
+
+    _change_file(options, path, _NEW_IN_PROJECT, value_in)
+    users = _setting_named(environment.explain_settings()[1], _OF_PROJECT)
+    limit = read_project_file(os.path.dirname(path)).max_file_size
+    if users is not None and limit is not None and limit >= users.value:
+        note(f"your own limit, {_value_in_toml(users)}, counts: a project can only lower it")
+
+
+def _setting_named(settings: Sequence[Setting], name: str | None) -> Setting | None:
+    return next((setting for setting in settings if setting.name == name), None)
+
+
+def _in_words(setting: Setting | None) -> str:
+    if setting is None:
+        return "not set"
+    return _value_in_toml(setting) + (" (default)" if setting.source == DEFAULT else "")
+
+
+def _change_file(options: "ParsedOptions", path: str, mode: int, value_in: Callable[[str], str]) -> None:
+    """Change one setting in a file, and say so. `value_in`: the setting in a text of the file, in words. Raises UsageError, AgentError,
+    StoreFull."""
+    name, value, where = options.name or "", options.value or "", printable(path)
+    literal = "" if value == DEFAULT and name in config.variables() else config.value_in_toml(name, value)
+    present = settings_files.read_settings(path)
+    text = config.decode_file(present.data or b"", where)
+    changed = change_setting(text, where, name, literal)
+    if changed == text:
+        note(f"{name} is {value_in(text)} there already: nothing was changed")
+        return
+    was, now = value_in(text), value_in(changed)
+    settings_files.check_writable(present)
+    try:
+        settings_files.replace_if_unchanged(present, changed.encode(), mode)
+    except settings_files.FileChanged as error:
+        raise errors.UsageError(f"{where} was changed at the same time; nothing was changed", "try again") from error
+    if not options.json:
+        print_line(f"{name}: {was} -> {now}")
+        print_line(f"  in {where}")
 
 
 def _setting_in_project(setting: Setting, own: config.Project, root: str | None) -> Setting:

@@ -96,6 +96,7 @@ class ParsedOptions(_Namespace):
     max_count: str | None
     max_size: str | None
     message: str
+    name: str | None
     nearest: bool
     new: bool
     newest: bool
@@ -115,6 +116,7 @@ class ParsedOptions(_Namespace):
     plugin: str | None
     short: bool
     profile: str | None
+    project: bool
     prompt: int | str | None
     prune_missing: str | None
     purge_held: bool
@@ -144,6 +146,7 @@ class ParsedOptions(_Namespace):
     turn: int | None
     typed: str | None
     url: str | None
+    value: str | None
     wait: str | None
     what: str
     word_diff: bool

@@ -61,7 +61,7 @@ COMMANDS = {
     "verify": Listed("Check every checkpoint in the store", STORE),
     "purge": Listed("Remove a file or a text from every checkpoint", STORE),
     "stores": Listed("List every store: project, size, last use", ADVANCED),
-    "config": Listed("Show every setting, its value and its source", STORE, common=True),
+    "config": Listed("Show every setting, its value and its source, or set one", STORE, common=True),
     "remote": Listed("Show, add, check or remove the place that push and pull use", REMOTE, common=True),
     "push": Listed("Send the new checkpoints to the remote", REMOTE, common=True),
     "pull": Listed("Take the checkpoints of other machines from the remote", REMOTE),
