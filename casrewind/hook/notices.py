@@ -12,7 +12,7 @@ from ..agents.client import Client
 from ..agents.event import Event
 from ..config import Config
 from ..context import Context
-from ..messages import printable, shell_quoted
+from ..messages import printable, shell_quoted, shell_quoted_path
 from ..model import diff as diffs
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import DIR
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..upkeep.adopt import Moved
 
 _SHOWN = 2  # paths that a warning names
+_NAMED_IN_LINE = 3  # unprotected paths that the first line names
 _HALF_RESTORED = (
     "casrewind: a restore was interrupted here, and this turn works on half-restored files; "
     "/casrewind restore --continue finishes it, /casrewind restore --abort takes it back"
@@ -56,7 +57,7 @@ def _notice_text(event: Event, config: Config, context: Context, saved: Saved | 
     if saved is None and event.trigger == "session_start" and config.session_line:
         from .state_line import state_line
 
-        return state_line(context) + _words_of_former_root(moved)
+        return state_line(context) + _words_of_former_root(moved) + _words_of_unprotected(context)
     if saved is None and event.trigger == "prompt":
         return _HALF_RESTORED if context.store.is_interrupted(context.root.key) else ""
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
@@ -71,6 +72,20 @@ def _words_of_former_root(moved: "Moved | None") -> str:
     if moved.adopted is not None and moved.adopted.old != moved.adopted.root:
         return f"; the project was moved here from {printable(moved.adopted.old)}"
     return "".join(f"; if it was at {printable(old)} before: casrewind adopt {shell_quoted(old)}" for old in moved.candidates[:1])
+
+
+def _words_of_unprotected(context: Context) -> str:
+    """Names the files that git ignores and a person may want back, those that were not named before."""
+    from ..upkeep import unprotected
+
+    try:
+        new = unprotected.name_new(context)
+    except (errors.CasrewindError, OSError):
+        return ""
+    names = [entry.path + b"/" * entry.is_dir for entry in new]
+    more = f" and {len(names) - _NAMED_IN_LINE:,} more" if len(names) > _NAMED_IN_LINE else ""
+    shown = ", ".join(map(printable, names[:_NAMED_IN_LINE]))
+    return f"; not protected: {shown}{more} (casrewind include {shell_quoted_path(names[0])})" if names else ""
 
 
 def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:

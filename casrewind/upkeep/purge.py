@@ -39,6 +39,7 @@ from ..model.plan import Action
 from ..store import chunker, ledger, packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.maintenance import Maintenance
+from ..store.named_ignored import remove_named_ignored
 from ..store.reachability import Marker, references
 from ..store.shown_plans import remove_shown_plans
 from . import gc
@@ -351,6 +352,7 @@ def carry_out(context: Context, maintenance: Maintenance, collect: Callable[[Put
     """Apply what `collect` returns; `collect` runs again if something was published since. The caller must hold the
     maintenance lock. Raises StoreBusy, StoreFull, StoreDamaged, JournalOpen and what `collect` raises."""
     remove_shown_plans(context.store.path)
+    remove_named_ignored(context.store.path)
     for _ in range(_TRIES):
         reach, seq, found = _store_and_mark(context, maintenance, collect)
         with maintenance.hold_store_exclusively():

@@ -224,16 +224,17 @@ def is_recreatable(name: bytes, *, is_dir: bool) -> bool:
 
 
 def find_ignored(
-    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None, *, reads_all: bool = False, with_recreatable: bool = True
+    tree: Worktree, policy: ScanPolicy, places: Collection[bytes] | None = None, *, reads_all: bool = False,
+    with_recreatable: bool = True, most: int | None = None,
 ) -> Ignored:
     """Find the ignored entries, smallest first, those that tools make again last. `places`: only in these directories (as
     `StatIndex.directories_with_ignored` returns them right after a scan), None for the whole worktree. `reads_all`: without
-    a limit. Without `with_recreatable`, those that tools make again are left out.
+    a limit; `most`: with that one, in entries of directories. Without `with_recreatable`, those that tools make again are left out.
 
     Enters no ignored directory, except to add up what is below it.
     """
     walk = _IgnoredWalk(tree, policy)
-    walk.left = sys.maxsize if reads_all else _MOST_ENTRIES
+    walk.left = sys.maxsize if reads_all else most or _MOST_ENTRIES
     found = list(walk.find_entries(places))
     added = [walk.add_up(each) for each in found if not each.is_recreatable]  # what a person may want back comes first
     walk.left = walk.left if reads_all else min(walk.left, _MOST_RECREATABLE)

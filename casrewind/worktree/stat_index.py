@@ -257,9 +257,9 @@ class StatIndex:
             columns.weights[number],
         )
 
-    def directories_with_ignored(self) -> list[bytes]:
-        """The directories in which the last scan ignored an entry."""
-        return [path for path, count in zip(self._columns.places, self._columns.ignored, strict=True) if count]
+    def directories_with_ignored(self) -> dict[bytes, int]:
+        """The directories in which the last scan ignored an entry, each with the number of these entries."""
+        return {path: count for path, count in zip(self._columns.places, self._columns.ignored, strict=True) if count}
 
     # -- writing
 

@@ -2,6 +2,8 @@
 
 import os
 import random
+import re
+import shutil
 import subprocess
 
 import pytest
@@ -160,3 +162,58 @@ def test_of_generated_trees_everything_is_captured_or_accounted_for(casrewind, p
     captured, left, skipped = check_that_all_is_accounted_for(casrewind, project)
     print(captured, left, skipped)
     assert captured and left + skipped
+
+
+def gone(casrewind):
+    return [line.strip() for line in casrewind("status", code=0).out.splitlines() if "gone, and was not protected" in line]
+
+
+def test_an_ignored_file_that_was_named_stays_named_when_it_is_gone(casrewind, project):
+    plant(project, {".gitignore": b".env\ndata/\n*.pyc\n", ".env": b"KEY=1", "data/a.db": b"1" * 9, "m.pyc": b"1"})
+    casrewind("save", code=0)
+    assert gone(casrewind) == []
+    (project / ".env").unlink()
+    shutil.rmtree(project / "data")
+    (project / "m.pyc").unlink()
+    assert [re.sub(r"\d+ s ago", "AGE", line) for line in sorted(gone(casrewind))] == [
+        "gone, and was not protected: .env, last seen AGE", "gone, and was not protected: data/, last seen AGE",
+    ]  # fmt: skip
+    assert sorted(each["path"] for each in casrewind.json("status")["ignored_gone"]) == [".env", "data/"]
+    plant(project, {".env": b"KEY=2"})
+    assert [line.split()[5] for line in gone(casrewind)] == ["data/,"]
+    casrewind("include", "data/", code=0)  # it would be captured now: whoever deletes it again can have it back
+    (project / ".env").unlink()
+    assert [line.split()[5] for line in gone(casrewind)] == [".env,"]
+
+
+def test_what_is_gone_for_longer_than_checkpoints_are_kept_is_named_no_more(casrewind, project):
+    plant(project, {".gitignore": b".env\n", ".env": b"KEY=1"})
+    casrewind("status", code=10)
+    casrewind("save", code=0)
+    (project / ".env").unlink()
+    assert len(gone(casrewind)) == 1
+    assert "gone, and" not in casrewind("status", code=0, CASREWIND_MAX_AGE="0s").out
+
+
+def test_a_record_of_names_that_is_damaged_or_cannot_be_written_stops_nothing(casrewind, project, home):
+    plant(project, {".gitignore": b".env\n", ".env": b"KEY=1"})
+    casrewind("save", code=0)
+    (file,) = home.rglob("ignored/*.json")
+    for damage in (b"", b"{", b"[]", b'{"version": 1, "named": 3}', b'{"version": 1, "named": {"a": "b"}}',
+                   b'{"version": 1, "searched": "", "named": {"a": [1]}}', b'{"version": 2, "searched": "", "named": {"a": [1, true]}}'):  # fmt: skip
+        plant(project, {".env": b"KEY=1"})
+        file.write_bytes(damage)
+        (project / ".env").unlink()
+        assert gone(casrewind) == []
+    shutil.rmtree(file.parent)
+    file.parent.write_bytes(b"")
+    plant(project, {".env": b"KEY=1"})
+    assert ".env" in casrewind("status", code=0).out
+
+
+def test_a_purge_forgets_the_names(casrewind, project, home):
+    plant(project, {".gitignore": b".env\n", ".env": b"KEY=1", "secret": b"s3cr3t-words"})
+    casrewind("save", code=0)
+    assert list(home.rglob("ignored/*.json"))
+    casrewind("purge", "secret", "-y")
+    assert not list(home.rglob("ignored/*.json"))

@@ -192,3 +192,33 @@ def test_the_status_line_says_what_is_wrong(client, root, casrewind):
     assert statusline(casrewind, b"", str(root)).startswith("casrewind: NOT PROTECTED: ")
 
 
+
+
+def test_the_first_line_names_what_is_not_protected_and_each_name_once(casrewind, root):
+    plant(root, {".git/HEAD": b"x", ".gitignore": b".env*\ndata/\nnode_modules/\n*.pyc\n", "f": b"1", ".env": b"KEY=1", "data/a": b"1" * 50,
+                 "node_modules/m/i.js": b"1", "m.pyc": b"1"})  # fmt: skip
+    client = Client(casrewind, root)
+    assert told(client, "SessionStart.startup") == "casrewind: no checkpoint yet; not protected: .env, data/ (casrewind include .env)"
+    client.wait_for(1)
+    assert "not protected" not in told(client, "SessionStart.startup")
+    plant(root, {"sub/.env.local": b"KEY=2"})
+    told(client, "UserPromptSubmit.prompt")  # its save sees the new directory
+    assert told(client, "SessionStart.resume").endswith("; not protected: sub/.env.local (casrewind include sub/.env.local)")
+    assert "not protected" not in told(client, "SessionStart.resume")
+    (root / ".env").unlink()
+    assert "gone, and was not protected: .env, last seen" in casrewind("status", code=0).out
+
+
+def test_a_long_list_of_unprotected_names_is_cut(casrewind, root):
+    plant(root, {".git/HEAD": b"x", ".gitignore": b"*.db\n", **{f"d{number} x.db": b"1" * number for number in range(1, 7)}})
+    shown = told(Client(casrewind, root), "SessionStart.startup")
+    assert shown.endswith("; not protected: d1 x.db, d2 x.db, d3 x.db and 3 more (casrewind include 'd1 x.db')")
+
+
+def test_with_the_session_line_turned_off_nothing_is_named_and_nothing_counts_as_named(casrewind, root):
+    plant(root, {".git/HEAD": b"x", ".gitignore": b".env\n", ".env": b"KEY=1"})
+    client = Client(casrewind, root)
+    assert told(client, "SessionStart.startup", CASREWIND_SESSION_LINE="no") is None
+    client.wait_for(1)
+    casrewind("status", code=0)  # names it, too, but nobody has to read that
+    assert "not protected: .env" in told(client, "SessionStart.startup")

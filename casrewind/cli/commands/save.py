@@ -57,12 +57,14 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             remark(f"WARNING: nothing was captured: no file here, or all are ignored ({report.ignored} ignored entries)")
         _print_skipped(report.skipped)
         if report.created and not point.parent and report.ignored:
+            from ...upkeep import unprotected
             from ...worktree.ignored import find_ignored
             from ..show.left_out import SEARCH_ENDED, unprotected_lines
-            places: list[bytes] = []
+            places: dict[bytes, int] = {}
             with suppress(errors.CasrewindError):  # the checkpoint is made, whatever happens here
                 places = read_stat_index(context).directories_with_ignored()
             found = find_ignored(context.tree, context.policy, places or None, with_recreatable=False)
+            unprotected.record_named(context, found.entries)
             print_lines([*unprotected_lines(found), *([] if found.is_complete else [SEARCH_ENDED])])
     return REMARKS if report.faults else OK
 

@@ -14,7 +14,7 @@ from ...model import retention
 from ...model.domain import LINKED_WORKTREE
 from ...model.retention import Limits
 from ...store.layout import Layout
-from ...upkeep import inclusion
+from ...upkeep import inclusion, unprotected
 from ...upkeep import status as statuses
 from ...upkeep.status import AgentSeen, Status
 from ...worktree.ignored import find_ignored
@@ -22,7 +22,7 @@ from ...worktree.scan_policy import ScanPolicy
 from ..grammar.options import JSON, Command, flag
 from ..plan.facts import find_unsent
 from ..show import shapes
-from ..show.left_out import ignored_lines, ignored_shape, lines_of_all_ignored
+from ..show.left_out import gone_lines, gone_shape, ignored_lines, ignored_shape, lines_of_all_ignored
 from ..show.shapes import Shape, time_of
 from ..show.text import human_size, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines
@@ -51,6 +51,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
     found, seen = statuses.status(context), statuses.agents_seen(context)
     ignored = find_ignored(context.tree, context.policy, reads_all=options.ignored)
+    unprotected.record_named(context, ignored.entries)
+    lost = unprotected.find_gone(context)
     connected = []
     for name in agents.NAMES:
         is_connected, gone = hook_checks.find_missing_hook_files(
@@ -74,12 +76,12 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
             shape["remote"] = remote_shape(remote, environment.configuration().remote_push)
         shape["worktrees"] = [_worktree_json(each) for each in others.find_others(context)]
-        print_json({**shape, **ignored_shape(ignored), "private_rules": private})
+        print_json({**shape, **ignored_shape(ignored), "ignored_gone": gone_shape(lost), "private_rules": private})
     else:
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
         lines = lines_of_all_ignored if options.ignored else ignored_lines
-        print_lines(line.with_around("  ") for line in lines(ignored))
+        print_lines(line.with_around("  ") for line in (*gone_lines(lost), *lines(ignored)))
     return OK
 
 

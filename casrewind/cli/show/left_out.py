@@ -7,7 +7,7 @@ again, which is a guess by its name, is counted and has a line of its own, and a
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import plural, printable, shell_quoted_path
+from ...messages import age_in_words, plural, printable, shell_quoted_path
 from . import shapes
 from .text import DIM, Line, column_width, human_size, styled
 
@@ -51,6 +51,19 @@ def unprotected_lines(found: "Ignored") -> Iterator[Line]:
     if unprotected:
         yield Line(f"not protected, because git ignores it: {_name_some(unprotected, _NAMED)}")
         yield Line(f"  casrewind include {shell_quoted_path(unprotected[0].path + b'/' * unprotected[0].is_dir)} protects it")
+
+
+def gone_lines(gone: "Sequence[tuple[bytes, int]]") -> Iterator[Line]:
+    """A few of the entries that were left out and are gone, newest first: each is a path and when it was seen (ns since 1970)."""
+    for path, seen_ns in gone[:_NAMED]:
+        yield Line(f"gone, and was not protected: {printable(path)}, last seen {age_in_words(seen_ns)}")
+    if len(gone) > _NAMED:
+        yield Line(f"  ... and {len(gone) - _NAMED:,} more; status --json has them all")
+
+
+def gone_shape(gone: "Sequence[tuple[bytes, int]]") -> "list[Shape]":
+    """The same as JSON."""
+    return [{**shapes.path(path), "last_seen_at": shapes.time_of(seen_ns)} for path, seen_ns in gone]
 
 
 def ignored_shape(found: "Ignored") -> "Shape":
