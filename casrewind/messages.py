@@ -124,6 +124,11 @@ def format_moment(moment_ns: int) -> str:
         return "then"
 
 
+def first_line(text: str) -> str:
+    """The first line of a text that has words."""
+    return printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
+
+
 def enumerated(names: Sequence[str]) -> str:
     """"a", "a and b", "a, b and c"; "" for none."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

@@ -456,7 +456,7 @@ def _index_of_opening_prompt(turn: Turn, bound: _Bound) -> int | None:
 def _not_there_error(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentError:
     """The error for a turn that the conversation lacks. It names the turns that the conversation has."""
     conversation = bound.conversation
-    title = f'@{turn.n} "{_first_words(turn.prompt)}"'
+    title = f'@{turn.n} "{_first_words(turn.title)}"'
     if (turn.agent, turn.session) == (conversation.client.name, conversation.session):
         return errors.AgentError(
             f"the prompt of {title} is no longer in the conversation {_name_in_words(turn.agent, turn.session)}: nothing was changed",
@@ -470,7 +470,7 @@ def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.Age
     """The error for a turn of another conversation than `here`, which has the turns `there`."""
     if turn.agent == checkpoints.RUN:
         return _command_error(turn)
-    title = f'@{turn.n} "{_first_words(turn.prompt)}"'
+    title = f'@{turn.n} "{_first_words(turn.title)}"'
     numbers = sorted({found.n for found in there})
     named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
     return errors.AgentError(
@@ -482,7 +482,7 @@ def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.Age
 
 def _command_error(turn: Turn) -> errors.AgentError:
     return errors.AgentError(
-        f'@{turn.n} "{_first_words(turn.prompt)}" is a command of casrewind run, and no prompt of a conversation: nothing was changed',
+        f'@{turn.n} "{_first_words(turn.title)}" is a command of casrewind run, and no prompt of a conversation: nothing was changed',
         f"casrewind restore @{turn.n} restores the files of that moment",
     )
 
@@ -491,7 +491,6 @@ def _name_in_words(agent: str, session: str) -> str:
     return f"{agent} {printable(session[:_SESSION])}"
 
 
-def _first_words(text: str) -> str:
-    """The first words of a prompt, in one line."""
-    words = printable(" ".join(text.split()))
-    return words if len(words) <= _WORDS else words[: _WORDS - 1].rstrip() + "…"
+def _first_words(title: str) -> str:
+    """The first words of a turn's title."""
+    return title if len(title) <= _WORDS else title[: _WORDS - 1].rstrip() + "…"

@@ -21,6 +21,7 @@ from ..model.domain import Stop
 from ..model.manifest import Entry, Loader, Tree
 from ..model.turn_records import (
     NOT_SAVED,
+    UNKNOWN_STEP,
     Difference,
     Interval,
     Outside,
@@ -44,6 +45,7 @@ from .turn_checkpoints import records_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..model.directory_nodes import NodeList
+    from .rename_detection import Rename
 
 _PAIRS = 2000  # differences of trees and plans that are remembered
 _LARGE = 1000  # changes of a difference that is not remembered
@@ -161,9 +163,23 @@ class TurnView:
         """A turn with its changes."""
         return self._outline.with_its_changes(turn, self._differ)
 
+    def with_marks(self, turn: Turn) -> Turn:
+        """A turn with its marks. Of some turns only their changes tell whether they are taken back."""
+        return self.with_changes(turn) if self._outline.may_be_taken_back(turn) else turn
+
     def with_changes_so_far(self, turn: Turn) -> Turn:
         """A turn with its changes; of one without an end, those that the newest checkpoint has."""
         return self._outline.with_its_changes(turn, self._differ, is_so_far=True)
+
+    def find_renames(self, row: Turn | Outside | Reset) -> "tuple[Rename, ...]":
+        """The renames among the changes of a row, as diff finds them. Contents are read only if files are gone and others came."""
+        changes = row.changes or ()
+        if not (any(change.new is None for change in changes) and any(change.old is None for change in changes)):
+            return ()
+        to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
+        from .rename_detection import find_renames  # most lists need none
+
+        return find_renames(compare.comparison_of_changes(self._context, changes, to_now=to_now))
 
     def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""
@@ -177,6 +193,10 @@ class TurnView:
         if turn.changes is None:
             raise errors.StoreDamaged(f"what {self.typed_number(turn)} changed cannot be read", "casrewind verify shows what is damaged")
         return compare.comparison_of_changes(self._context, turn.changes, scope, to_now=turn.to_now, unclear=turn.unclear)
+
+    def origin_of(self, safety: str) -> str:
+        """The safety checkpoint of the restore, revert or take that an undo or redo is about. "" = unknown. `safety`: its own."""
+        return self._outline.reversed.get(safety, UNKNOWN_STEP).origin
 
     def newest_state(self) -> Callable[[bytes], Entry | None]:
         """Looks up a path in the newest state that is known: the newest checkpoint, with what was restored after it."""

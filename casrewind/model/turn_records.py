@@ -7,6 +7,7 @@ rules can be tested with recorded sequences. A turn is one prompt of one session
 from collections.abc import Sequence
 
 from .._typing import NamedTuple, Protocol
+from ..messages import first_line
 from .diff import Change
 from .domain import Stop
 from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
@@ -164,6 +165,22 @@ class Turn(NamedTuple):
     taken_back: bool = False
     doubtful: tuple[bytes, ...] = ()
 
+    @property
+    def title(self) -> str:
+        """The turn's name in every command, beside its number: the first line of its prompt. A command may cut it."""
+        return first_line(self.prompt) or "(no prompt)"
+
+    @property
+    def at_ns(self) -> int | None:
+        """The turn's time in every command: when its prompt was typed, else its end. In nanoseconds since 1970, None = unknown."""
+        return self.started_ns or self.ended_ns
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """What every command says of the turn behind its name. It is said whole, however short the name is cut."""
+        told = (("running", self.running), ("cut short", self.cut_short), ("taken back", self.taken_back))
+        return tuple(words for words, is_so in told if is_so)
+
 
 class Outside(NamedTuple):
     """What changed while no turn ran. `checkpoint`: the first checkpoint that has the change ("" = the worktree as it
@@ -189,8 +206,18 @@ class SavedRow(NamedTuple):
     during: tuple[int, ...]
 
 
+class Reversed(NamedTuple):
+    """What an undo or redo reversed, by its safety checkpoint: the operation, and the restore, revert or take in the beginning."""
+
+    operation: str
+    origin: str
+
+
+UNKNOWN_STEP = Reversed("", "")
+
+
 class Reset(NamedTuple):
-    """A restore, undo or redo, or an interrupted one that was taken back. `kind`: see OPERATIONS.
+    """A restore, undo or redo, or an interrupted one that was taken back. `kind`: see OPERATIONS. `reversed`: what it reversed.
 
     `of` and `side`: the target is the "before" or "after" (`side`) of the turn with the number `of`; 0 and "" = of no
     turn. `loose`: no record of the operation is left, so its change is the step to the next checkpoint.
@@ -207,6 +234,7 @@ class Reset(NamedTuple):
     changes: tuple[Change, ...] | None = None
     damaged: bool = False
     unclear: tuple[Change, ...] = ()
+    reversed: Reversed = UNKNOWN_STEP
 
 
 class Interval(NamedTuple):

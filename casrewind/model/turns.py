@@ -10,6 +10,7 @@ from functools import cached_property
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .composed_changes import ComposedChanges
+from .diff import counted_changes
 from .history import ABORT, CONTINUE
 from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
@@ -17,6 +18,7 @@ from .turn_records import (
     EDITED,
     OPERATIONS,
     TYPED,
+    UNKNOWN_STEP,
     Differ,
     Difference,
     Forgotten,
@@ -25,6 +27,7 @@ from .turn_records import (
     PastOperation,
     Point,
     Reset,
+    Reversed,
     Row,
     SavedRow,
     State,
@@ -68,10 +71,13 @@ class Outline:
         turns = self._boundaries.turns
         self._runners = turns_running_in_each_step(turns, len(self._points))
         self._taken_back: dict[int, bytes] = {}
+        self.reversed: dict[str, Reversed] = {}
+        """{safety checkpoint of an undo or redo: what it reversed}."""
         if operations:
-            from .taken_back import find_taken_back  # a project without a restore does not need it
+            from .taken_back import find_effects  # a project without a restore does not need it
 
-            self._taken_back = find_taken_back(self._points, self._operations, [turn.opened for turn in turns], self._runners)
+            opened = [turn.opened for turn in turns]
+            self._taken_back, self.reversed = find_effects(self._points, self._operations, opened, self._runners)
         self.turns = tuple(self._make_turn(len(turns) - number, turns[number]) for number in reversed(range(len(turns))))
         self._owners: dict[str, Turn] = {}
         self._positions: dict[str, int] = {}
@@ -127,7 +133,11 @@ class Outline:
         if not plan or not turn.changes:
             return turn
         paths = {change.path for change in differ.plan(plan).changes or ()}
-        return turn._replace(taken_back=all(change.path in paths for change in turn.changes))
+        return turn._replace(taken_back=all(change.path in paths for change in counted_changes(turn.changes)))
+
+    def may_be_taken_back(self, turn: Turn) -> bool:
+        """True if its changes are needed to know whether a turn is taken back."""
+        return bool(self._taken_back.get(len(self.turns) - turn.n))
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn, and a safety checkpoint at which
@@ -232,6 +242,11 @@ class Outline:
         """The numbers of the turns that run in the step to this position, the lowest first."""
         return tuple(sorted(len(self.turns) - one for one in self._runners[at]))
 
+    def _turns_beside(self, at: int) -> tuple[int, ...]:
+        """The turns that ran when this checkpoint was made. A turn without an end had stopped at some time before the next checkpoint."""
+        running = (self.turns[number - 1] for number in self._running_turns(at))
+        return tuple(turn.n for turn in running if not (turn.mixed and turn.after == self._points[at].id))
+
     # -- the order of all rows
 
     @cached_property
@@ -242,7 +257,7 @@ class Outline:
             rows.append((self._boundaries.turns[opened].opened, _TURN, _Slot(turn, turn=opened)))
         for at, point in enumerate(self._points):
             if point.trigger == checkpoints.MANUAL:
-                row = SavedRow(point.id, point.label, point.files, point.created_ns, self._running_turns(at))
+                row = SavedRow(point.id, point.label, point.files, point.created_ns, self._turns_beside(at))
                 rows.append((at, _ABOVE, _Slot(row)))
             elif point.trigger == checkpoints.SAFETY and not self._is_of_agent_of_running_turn(at):
                 rows += ((at, _ABOVE, slot) for slot in self._restores_at(at, point))
@@ -266,11 +281,12 @@ class Outline:
     def _restores_at(self, at: int, point: Point) -> Iterator[_Slot]:
         for done in self._operations[at]:
             number, side = self._sides.get(done.target, (0, ""))
-            during = self._running_turns(at)
+            during = self._turns_beside(at)
             if done.op == CONTINUE:  # the row of the operation itself has all of it
                 continue
             kind = row_name(done.op, point.op)
-            row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False)
+            step = self.reversed.get(done.safety, UNKNOWN_STEP)
+            row = Reset(kind, done.target, point.id, point.created_ns, during, number, side, loose=False, reversed=step)
             yield _Slot(row, plan=done.plan)
         if self._has_no_record(at):
             begun = point
@@ -278,7 +294,7 @@ class Outline:
                 begun = next((one for one in self._points[:at] if one.id == point.target), point)
             number, side = self._sides.get(begun.target, (0, ""))
             kind = OPERATIONS.get(begun.op, OPERATIONS["restore"])
-            during = self._running_turns(at)
+            during = self._turns_beside(at)
             row = Reset(kind, begun.target, point.id, point.created_ns, during, number, side, loose=True)
             yield _Slot(row, first=at, last=-1 if at + 1 in self._boundaries.gaps else at + 1)
 

@@ -63,7 +63,7 @@ def test_the_result_of_a_restore_names_the_turn_its_age_and_its_id(story, casrew
     assert shown[0] == f'restored to before "round to cents" (@2, 2 h ago, {point})'
     assert shown[1] == "  1 path written, 2 removed, 0 unchanged" and "casrewind undo goes back to it" in shown[2]
     again = casrewind("restore", "@2", "-y", code=0).out
-    assert "nothing to do" in again and f'to before "round to cents" (@2, 2 h ago, {point})' in again
+    assert "nothing to do" in again and f'to before "round to cents" (@2, taken back, 2 h ago, {point})' in again
 
 
 def test_the_state_after_a_turn_and_a_label_are_named_too(story, casrewind):

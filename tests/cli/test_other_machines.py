@@ -233,7 +233,7 @@ def test_back_takes_the_files_over_and_undo_gives_them_back(sandbox, casrewind, 
         "  the state before is kept; casrewind undo goes back to it", "  the agent will be told (hooks.tell_agent)",
     ]  # fmt: skip
     assert {path.name for path in root.iterdir()} == {"print.py", "till.py", "lib"}
-    assert shown(casrewind("list", code=0).out)[0] == '      restored to before "now the pri… of sandbox-4  ~     +2 -2'
+    assert shown(casrewind("list", code=0).out)[1] == '      restored to before "now the pri… of sandbox-4  ~     +2 -2'
     assert 'undo the restore to before "now the printer" of sandbox-4' in casrewind("undo", "--list", code=0).out
     assert 'undone: the restore to before "now the printer" of sandbox-4' in casrewind("undo", "-y", code=0).out
     assert differences(picture(root), before) == {}

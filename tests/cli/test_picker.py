@@ -103,7 +103,7 @@ def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
     async def story(stage):
         await stage.shows("edited since")
         await stage.press("c")
-        await stage.shows('Restore files to before "clean up: remove what is old * and say …"', " written, 1 REMOVED", "d patch")
+        await stage.shows('Restore files to before "clean up:"', " written, 1 REMOVED", "d patch")
         text = stage.text()
         assert text.index("- notes.md") < text.index("+ old/")
         await stage.press("d")

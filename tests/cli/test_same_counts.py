@@ -129,7 +129,9 @@ def summed(lines):
 
 
 def of_list(row):
-    return tuple(numbers(row, rf"(?:^| )\{sign}(\d+)(?: |$)")[0] for sign in "+~-")
+    """A renamed file is one that came and one that is gone."""
+    added, modified, removed, moved = (numbers(row, rf"(?:^| ){re.escape(sign)}(\d+)(?: |$)")[0] for sign in "+~-R")
+    return added + moved, modified, removed + moved
 
 
 def listed(changes):
@@ -188,6 +190,7 @@ def check_newest(run, before, after):
     renamed = run("diff", "@1", code=0).out
     fewer = numbers(renamed, r"^(\d+) added, (\d+) modified, (\d+) removed, (\d+) renamed$")
     assert not any(fewer) or (fewer[0] + fewer[3], fewer[1], fewer[2] + fewer[3]) == counts, renamed
+    assert numbers(row, r" R(\d+) ")[0] == fewer[3], (row, renamed)
 
     assert listed(run.json("diff", "@1")["changes"]) == counts
     assert listed(run.json("show", "@1")["changes"]) == counts

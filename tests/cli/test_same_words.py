@@ -84,7 +84,7 @@ def test_every_list_has_the_same_words_for_a_row():
     from casrewind.cli.picker import coloured_lines, picker_rows
 
     story = Story(200)
-    view = SimpleNamespace(turns=story.turns, points=story.points, named=story.points, marks=story.marks)
+    view = SimpleNamespace(turns=story.turns, points=story.points, named=story.points, marks=story.marks, find_renames=lambda _: ())
     printed, client = RowWriter(view), RowWriter(view, 99, 8, 2)
     timeline = picker_rows.PickerTimeline([], story.points, story.marks, {}, story.sides, {"aaaa": 0}, len(story.turns), [], [], True)
     kinds = set()

@@ -36,7 +36,15 @@ def taken(run):
         ([], []),
         (["restore @2"], [1, 2]),
         (["restore after:@2"], [1]),
-        (["restore @2 -- a"], []),  # a part of a turn
+        (["restore @2 -- a"], [2]),
+        (["restore @3 -- a"], [2]),  # a part of @3
+        (["restore @3 -- a", "restore after:@1 -- a"], []),
+        (["restore @3", "restore @2 -- a"], [1, 2]),  # some of @3 may be there again
+        (["restore @3 --keep-edits"], [1, 2, 3]),
+        (["restore @2 --keep-edits"], [1, 2]),
+        (["restore @2 --keep-edits", "undo"], []),
+        (["restore @2 --keep-edits", "undo", "redo"], [1, 2]),
+        (["restore @2 --keep-edits", "restore after:@1"], []),
         (["restore @2", "undo"], []),
         (["restore @2", "undo", "redo"], [1, 2]),
         (["restore @1", "restore @3", "undo"], [1]),
@@ -58,6 +66,21 @@ def test_what_took_a_turn_back(run, lines, wanted):
     assert taken(run) == wanted
 
 
+def test_a_merge_takes_a_turn_back_and_what_is_left_alone_does_not(run, root):
+    lines = [b"%d\n" % number for number in range(9)]
+    plant(root, {"a": b"".join(lines)})
+    run.agent.prompt("p8", "edit a")
+    plant(root, {"a": b"".join([b"agent\n", *lines[1:]]), "d": b"4\n"})
+    run.agent.stop("p8")
+    plant(root, {"a": b"".join([b"agent\n", *lines[1:8], b"mine\n"])})
+    run("restore", "@1", "-y", "--keep-edits", code=0)
+    assert (root / "a").read_bytes() == b"".join([*lines[:8], b"mine\n"]) and taken(run) == [1]
+    run("undo", "-y", code=0)
+    plant(root, {"d": b"mine\n"})
+    run("restore", "@1", "-y", "--keep-edits", code=3)
+    assert (root / "d").read_bytes() == b"mine\n" and taken(run) == [], "a part of @1 is still there"
+
+
 def test_a_later_turn_is_not_taken_back_and_numbers_move(run, root):
     run("restore", "@2", "-y", code=0)
     run.agent.prompt("p9", "go on from there")
@@ -74,7 +97,7 @@ def test_it_is_dim_on_a_terminal_and_in_words_everywhere(run):
     assert row.startswith("\x1b[2m") and row.count("\x1b") == 2
     plain = on_terminal(run, ["list"], NO_COLOR="1").out
     assert "prompt 2 (taken back)" in plain and "\x1b[2m" not in plain
-    assert "taken back by a restore" in run("show", "@1", code=0).out
+    assert "  taken back\n" in run("show", "@1", code=0).out
 
 
 def test_removals_are_first_and_a_pipe_names_three(run, root):

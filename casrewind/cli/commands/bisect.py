@@ -13,7 +13,7 @@ from ...messages import age_in_words, printable
 from ...worktree import root as roots
 from ..grammar.options import JSON, Command, Option
 from ..show import bisected
-from ..show.restored import first_words
+from ..show.restored import turn_name
 from ..show.rows import RowWriter
 from ..terminal.lines import print_json, print_lines, remark
 from ..terminal.table import terminal_width
@@ -161,6 +161,5 @@ def _suspect_change(view: TurnView, old: "Checkpoint", new: "Checkpoint") -> bis
     maker = view.maker_of(old.id, new.id, b"")
     if len(maker.turns) == 1 and maker.by == "turn":
         turn = view.with_changes(maker.turns[0])
-        moment = turn.ended_ns or turn.started_ns or new.created_ns
-        return bisected.SuspectChange(old, new, f'@{turn.n} "{first_words(turn.prompt)}" ({age_in_words(moment)})', maker.by, (turn,))
+        return bisected.SuspectChange(old, new, turn_name(turn), maker.by, (turn,))
     return bisected.SuspectChange(old, new, f"{RowWriter(view).made_by(maker)} ({age_in_words(new.created_ns)})", maker.by, maker.turns)

@@ -63,12 +63,10 @@ def _diff_turn(context: "Context", options: "ParsedOptions", named: Words, turn:
     done()
     before = Side(view.points.get(turn.before or ""), turn, "before")
     after = Side(view.points.get(turn.after or ""), turn, "after")
-    from ...messages import age_in_words
-    from ..show.restored import first_words
+    from ..show.restored import quoted_title, turn_details
 
-    moment = turn.ended_ns or turn.started_ns
-    when = ", so far" if turn.running else "" if moment is None else f", {age_in_words(moment)}"
-    heading = f'{view.typed_number(turn)} "{first_words(turn.prompt)}"{when}: from {turn.before} to {turn.after or "the files now"}'
+    title = ", ".join((f"{view.typed_number(turn)} {quoted_title(turn)}", *turn_details(turn)))
+    heading = f"{title}: from {turn.before} to {turn.after or 'the files now'}"
     _print_comparison(options, found, heading, before, after, turn)
     if turn.purged:
         remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
@@ -125,14 +123,13 @@ def _print_comparison(
 
 def _side_title(context: "Context", side: Side) -> str:
     """A side for people: before "prompt" (@1, 3 min ago)."""
-    from ...messages import age_in_words
     from ..plan.facts import checkpoint_title
-    from ..show.restored import first_words
+    from ..show.restored import quoted_title, turn_details
 
     if side.point is None:
         return "the files now"
     if side.turn is not None:
-        return f'{side.side} "{first_words(side.turn.prompt)}" ({side.number}, {age_in_words(side.point.created_ns)})'
+        return f"{side.side} {quoted_title(side.turn)} ({', '.join((side.number, *turn_details(side.turn)))})"
     return checkpoint_title(context, side.point)
 
 

@@ -13,13 +13,14 @@ from ...history import lookup
 from ...history.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
 from ...history.turn_view import TurnView
 from ...history.worktree_timeline import Part, WorktreeTimeline
-from ...messages import age_in_words, plural, printable, shell_quoted
+from ...messages import age_in_words, first_line, plural, printable, shell_quoted
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
+from ...model.taken_back import ListRow, fold_undone
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from ..grammar.options import JSON, NUMBER, Command, Option, flag
-from ..show.rows import RowWriter, first_line, is_shown, meta_lines, searchable_texts
+from ..show.rows import RowWriter, is_shown, meta_lines, searchable_texts
 from ..show.text import DIM, PIPED, Line, cut_to, description, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.table import print_table, set_width, terminal_width
@@ -55,7 +56,7 @@ _STEP = 100
 _COLUMNS, _PATHS = 76, 2
 """Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
 _SET_COLUMNS = 50
-"""So many of the newest turns set the columns, or as many as `-n` lists: not all, so that not all are read."""
+"""So many of the newest turns set the columns, or as many as `-n` lists."""
 _FORMER_ROOTS = 3
 """Roots at which the project may have been before that a list names."""
 _NARROW = 84
@@ -405,14 +406,22 @@ def _print_rows(
         writer = RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False)
     is_there = False
 
-    def lines() -> Iterator[Line]:
-        nonlocal is_there
+    def read() -> Iterator[Row]:
         for row in rows:
-            is_there = True
             writer.move_to(timeline.view)
             damaged.extend([row] if _is_damaged(row) else [])
+            yield row
+
+    def lines() -> Iterator[Line]:
+        nonlocal is_there
+        for row in fold_undone(read(), is_oldest_first=options.reverse):
+            is_there = True
             yield from [Line(_short_line(writer, row))] if options.oneline else writer.lines(row)
 
+    last = context.store.head(context.root.key, listed=True)
+    if last is not None and chosen.selects_everything and not options.oneline and terminal_width() < PIPED:  # a program reads rows
+        head = f"newest checkpoint {age_in_words(last.created_ns)}; casrewind status says what changed since"
+        print_lines([styled((cut_to(head, terminal_width()), DIM))])
     print_lines(lines())
     if others:
         print_line(f"{plural(others, 'turn')} of other sessions: a terminal lists them")
@@ -450,7 +459,7 @@ def _worktree_names(points: "Iterable[Checkpoint]", own: bytes) -> dict[bytes, s
     return {key: name if names.count(name) == 1 else root for (key, root), name in zip(roots.items(), names, strict=True)}
 
 
-def _short_line(writer: RowWriter, row: Row) -> str:
+def _short_line(writer: RowWriter, row: ListRow) -> str:
     """A row in one short line."""
     found = writer.row_text(row)
     identity = getattr(row, "id", None) or getattr(row, "checkpoint", None) or getattr(row, "safety", None) or ""

@@ -51,7 +51,7 @@ COMMAND = Command(
         "(-S TEXT | -G REGEX) [-n N] [--all] [-p | --stat | --json] [--] [PATH ...]",
     ),
     defaults={"form": ""},
-    more="Each change of a PATH names the turn that made it. Files over 4 MiB are not searched.",
+    more="Each change of a PATH names its turn. Files over 4 MiB are not searched. To -S and -G, the move of a file is no change.",
     behind="the path goes",
 )
 

@@ -180,7 +180,7 @@ def _print_that_turn_runs(turn: "Turn", options: "ParsedOptions") -> int:
         print_json({**restored.restored_json(report), "running": turn.running, "mixed": turn.mixed})
     else:
         why = "still runs" if turn.running else "has no end yet"
-        print_line(f'@{turn.n} "{restored.first_words(turn.prompt)}" {why}: the state after it is the files as they are now')
+        print_line(f"@{turn.n} {restored.quoted_title(turn)} {why}: the state after it is the files as they are now")
         print_line(f"nothing to do; casrewind restore @{turn.n} restores the state before it")
     return OK
 

@@ -146,12 +146,12 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
         raise errors.UsageError(what, f"casrewind restore {shell_quoted(word)} restores the state before it")
     if side.turn is None or side.side != "before" or side.point is None:
         raise errors.UsageError("revert takes turns, as in @2 or @4..@2", f"casrewind restore {shell_quoted(word)} restores a state")
-    return [side.turn], turn_title(side.turn)
+    return [side.turn], turn_title(named.view.with_marks(side.turn))
 
 
 def _turns_in_words(turns: "Sequence[Turn]") -> str:
     """Several turns in words."""
-    ends = [cut_to(restored.first_words(turn.prompt), _PROMPT) for turn in (turns[-1], turns[0])]
+    ends = [cut_to(turn.title, _PROMPT) for turn in (turns[-1], turns[0])]
     return f'{plural(len(turns), "turn")}: "{ends[0]}"' + (f' to "{ends[1]}"' if len(turns) > 1 else "")
 
 

@@ -133,14 +133,11 @@ def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[s
     if turn.branch:
         yield f"  branch    {printable(turn.branch)}"
     start = "unknown" if turn.started_ns is None else format_moment(turn.started_ns)
-    moment = turn.ended_ns or turn.started_ns
     end = " to now" if turn.to_now else f" to {format_moment(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
-    yield f"  time      {start}{end}{f', {age_in_words(moment)}' if moment is not None else ''}"
+    yield f"  time      {start}{end}{f', {age_in_words(turn.at_ns)}' if turn.at_ns is not None else ''}"
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
-    if turn.running or turn.cut_short or turn.mixed:
-        yield f"  {end_in_words(turn)}"
-    if turn.taken_back:
-        yield "  taken back by a restore or a revert"
+    if ended := end_in_words(turn):
+        yield f"  {ended}"
     late = [skip.path for skip in left_out if skip.reason == domains.LATE]
     if late:
         yield f"  changed while the checkpoint was made: {first_names(late)}"

@@ -13,7 +13,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...history import lookup
 from ...history.checkpoint_names import ReferencePlace
-from ...messages import age_in_words, printable, shell_quoted
+from ...messages import printable, shell_quoted
 from ...model import paths
 from ...model.checkpoint import Checkpoint
 from ...worktree import root as roots
@@ -133,7 +133,7 @@ class Words:
                 of, state = view.find_state(there)
             except errors.CheckpointError:
                 of, state = self.view.find_state(there)  # the message names an older checkpoint
-            return Side(state, of, "after" if reference[1] else "before", view.typed_number(of))
+            return Side(state, view.with_marks(of), "after" if reference[1] else "before", view.typed_number(of))
         point: Checkpoint = lookup.checkpoint(self._context, word)
         if point.more.machine:
             self._place = ReferencePlace(point.worktree, lookup.name_of_machine(self._context, point), there)
@@ -226,9 +226,9 @@ class Words:
         newest, is_only = self.view.turns[0], len(self.view.turns) == 1
         if is_only or newest.started_ns is None or time.time_ns() - newest.started_ns > _RECENT_NS:
             return ""
-        from ..show.restored import first_words
+        from ..show.restored import turn_name
 
-        return f'numbers moved in the last minute: @1 is now "{first_words(newest.prompt)}" ({age_in_words(newest.started_ns)})'
+        return f"numbers moved in the last minute: @1 is now {turn_name(newest).removeprefix('@1 ')}"
 
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""

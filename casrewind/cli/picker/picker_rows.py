@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..._typing import NamedTuple
 from ...history.checkpoint_names import is_kept_by_mark, label_of
-from ...messages import plural, printable
+from ...messages import first_line, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import UNMARKED, Marked
-from ..show.rows import RowWords, first_line, searchable_texts, why_unknown, words_of
+from ..show.rows import RowWords, searchable_texts, why_unknown, words_of
 
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
@@ -195,7 +195,7 @@ def time_of(timeline: PickerTimeline, row: PickerRow) -> int | None:
     """When it was, in nanoseconds since 1970; None = now, or unknown."""
     item = row.item
     if isinstance(item, Turn):
-        return item.ended_ns or item.started_ns
+        return item.at_ns
     if isinstance(item, Outside):
         return item.seen_ns
     if isinstance(item, Checkpoint):

@@ -14,7 +14,7 @@ from ...messages import age_in_words, printable
 from ...model.checkpoint import TAKEN_FROM, Checkpoint
 from ...model.history import REVERT, Step
 from ...model.plan import Plan
-from ..show.restored import RestoreTarget, first_words, name_of, unprotected_lines
+from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details, unprotected_lines
 from ..show.text import Line
 
 if TYPE_CHECKING:
@@ -38,14 +38,16 @@ def find_unsent(context: Context) -> "Unsent | None":
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
-    name, turn = name_of(point, lookup.marks(context, point)), _turn_beside(context, point)
+    turn = _turn_beside(context, point)
+    name = name_of(point, lookup.marks(context, point), turn)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
     identity, here = "" if point.id in name else point.id, None if turn is None else turn.n
     if number and point.more.machine:  # the line has no room for the id, too
         name, identity, here = name.removesuffix(f" of {printable(point.more.machine)}"), "", None
         number = f"{printable(lookup.name_of_machine(context, point))}:{number}"
     is_named = number and os.environ.get(launch.INSIDE)  # in a client, one name is enough
-    details = filter(None, (number, age_in_words(point.created_ns), "" if is_named else identity))
+    about = [age_in_words(point.created_ns)] if turn is None else turn_details(turn)
+    details = filter(None, (number, *about, "" if is_named else identity))
     return RestoreTarget(f"to {name} ({', '.join(details)})", here, point.created_ns, number or point.id)
 
 
@@ -58,10 +60,9 @@ def turn_title(turn: "Turn") -> str:
     """A turn in words: its number, prompt, age and id, and what a person has to know of its end."""
     from ..show.rows import end_in_words
 
-    moment = turn.ended_ns or turn.started_ns
-    details = ", ".join(filter(None, (age_in_words(moment) if moment is not None else "", turn.before)))
+    details = ", ".join(filter(None, ("" if turn.at_ns is None else age_in_words(turn.at_ns), turn.before)))
     end = f", {ended}" if (ended := end_in_words(turn)) else ""
-    return f'@{turn.n} "{first_words(turn.prompt)}" ({details}){end}'
+    return f"@{turn.n} {quoted_title(turn)} ({details}){end}"
 
 
 def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
@@ -72,8 +73,9 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
 
     with suppress(errors.CasrewindError):
         place = ReferencePlace(point.worktree, lookup.name_of_machine(context, point), "")
-        turn = WorktreeTimeline(context, needs_operations=False, place=place).with_checkpoint(point.id).turn_of(point.id)
-        return turn if turn is not None and point.id in (turn.before, turn.after) else None
+        view = WorktreeTimeline(context, needs_operations=False, place=place).with_checkpoint(point.id)
+        turn = view.turn_of(point.id)
+        return view.with_marks(turn) if turn is not None and point.id in (turn.before, turn.after) else None
     return None
 
 
@@ -81,16 +83,19 @@ def step_in_words(context: "Context", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     store = context.store
     target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
-    where = name_of(target, store.marks(step.target)) if target is not None else printable(step.target)
+    turn = None if target is None else _turn_beside(context, target)
+    where = name_of(target, store.marks(step.target), turn) if target is not None else printable(step.target)
+    number = "" if turn is None else f"{'' if turn.before == step.target else 'after:'}@{turn.n}"
     when = ""
     if made is not None:
         by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
-        when = f" ({time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by})"
+        when = f"{time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by}"
     if made is not None and made.meta.get(TAKEN_FROM):
-        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}{when}"
+        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))} ({when})"
+    told = f" ({'; '.join(filter(None, (number, when)))})" if number or when else ""
     if made is not None and made.more.op == REVERT and target is not None:
-        return f'the revert of "{first_words(target.prompt)}"{when}'
-    return f"the restore to {where}{when}"
+        return f"the revert of {quoted_title(turn)}{told}" if turn is not None else f'the revert of "{first_words(target.prompt)}"{told}'
+    return f"the restore to {where}{told}"
 
 
 def branches_in_words(context: Context, point: Checkpoint) -> str:

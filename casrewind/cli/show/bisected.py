@@ -8,7 +8,7 @@ from ...model.checkpoint import Checkpoint
 from ...model.turn_records import Turn
 from . import shapes
 from .comparison import STAT, Form, comparison_lines
-from .restored import first_words, name_of
+from .restored import name_of, turn_name
 from .rows import sides_of
 from .text import BOLD, Line, styled
 
@@ -40,8 +40,7 @@ def state_name(view: "TurnView", point: Checkpoint) -> str:
     if turn is None:
         name = name_of(point, view.marks[point.id])
         return f"{name} ({age_in_words(point.created_ns)}{'' if point.id in name else f', {point.id}'})"
-    side = "before" if turn.before == point.id else "after"
-    return f'{side} @{turn.n} "{first_words(turn.prompt)}" ({age_in_words(point.created_ns)})'
+    return f"{'before' if turn.before == point.id else 'after'} {turn_name(turn)}"
 
 
 def bisect_lines(found: "FirstBad", changes: Sequence[SuspectChange], compared: "Comparison | None", columns: int) -> Iterator[Line]:

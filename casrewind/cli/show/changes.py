@@ -2,7 +2,7 @@
 one line.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
@@ -14,20 +14,24 @@ if TYPE_CHECKING:
     from ...history.rename_detection import Rename
 
 RENAMED = "R"
+_NAMED_IN_PART = 3
+"""What the row of a directory names of the paths below it."""
 
 
 class Row(NamedTuple):
-    """One line: its sign, the path (or both paths) as bytes, details, and the number of files that it covers."""
+    """One line: its sign, the path (or both paths) as bytes, details, and the number of files that it covers. `is_part`: there may
+    be others below its path."""
 
     sign: str
     path: bytes
     source: bytes | None
     more: str
     files: int
+    is_part: bool = False
 
     def line(self) -> Line:
         """The row as a line, with its sign in colour."""
-        name = printable(self.path)
+        name = f"{plural(self.files, 'file')} in {printable(self.path)}" if self.is_part else printable(self.path)
         if self.source is not None:
             name = f"{printable(self.source)} -> {name}"
         more = f" ({self.more})" if self.more else ""
@@ -77,6 +81,40 @@ def change_rows(changes: Sequence[Change], renames: "Iterable[Rename]" = ()) -> 
             folded.setdefault((sign, above), []).append(change)
     found += (_row_of_whole_directory(sign, above, below) for (sign, above), below in folded.items())
     return sorted(found, key=lambda row: (row.path, row.sign))
+
+
+def rows_by_directory(rows: Sequence[Row], most: int, apart: Container[bytes] = ()) -> list[Row]:
+    """At most `most` rows, if that can be had: the deepest directories stand for what they hold, and name the first of it.
+    The paths `apart` keep their rows."""
+    found = list(rows)
+    for depth in range(max((row.path.rstrip(b"/").count(b"/") for row in rows), default=0), 0, -1):
+        if len(found) <= most:
+            break
+        below: dict[tuple[str, bytes], list[Row]] = {}
+        for row in found:
+            parts = row.path.rstrip(b"/").split(b"/")
+            above = b"/".join(parts[:depth]) + b"/" if len(parts) > depth and row.path not in apart else row.path
+            below.setdefault((row.sign, above), []).append(row)
+        found = [some[0] if len(some) == 1 else _row_of_part(above, some) for (_, above), some in below.items()]
+    return found
+
+
+def _row_of_part(above: bytes, some: Sequence[Row]) -> Row:
+    """The row of a directory for those below it."""
+    names = [printable(row.path.removeprefix(above)) for row in some[:_NAMED_IN_PART]]
+    more = ", ".join([*names, "..."] if len(some) > len(names) else names)
+    return Row(some[0].sign, above, None, more, sum(row.files for row in some), is_part=True)
+
+
+def changes_with_renames(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tuple[Change, Rename | None]]":
+    """The changes by path, each with its rename if it has a rename. A rename appears once, under the new path."""
+    sources, places = {item.source for item in renames}, {item.path: item for item in renames}
+    for change in found:
+        rename = places.get(change.path) if change.old is None else None
+        if rename is not None:
+            yield rename.change, rename
+        elif change.new is not None or change.path not in sources:
+            yield change, None
 
 
 def shown_path(change: Change) -> bytes:

@@ -48,7 +48,7 @@ def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Coll
     A table fits into `columns`.
     """
     renames = find_renames(found) if form.renames else ()
-    changed = changes_with_renames(counted_changes(found.changes), renames)
+    changed = changes.changes_with_renames(counted_changes(found.changes), renames)
     if form.name == PATCH:
         from . import patch
 
@@ -69,17 +69,6 @@ def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Coll
     else:
         for change, rename in changed:
             yield Line(_shown_name(change, rename, with_status=form.name == NAME_STATUS))
-
-
-def changes_with_renames(found: Sequence[Change], renames: "Sequence[Rename]") -> "Iterator[tuple[Change, Rename | None]]":
-    """The changes by path, each with its rename if it has a rename. A rename appears once, under the new path."""
-    sources, places = {item.source for item in renames}, {item.path: item for item in renames}
-    for change in found:
-        rename = places.get(change.path) if change.old is None else None
-        if rename is not None:
-            yield rename.change, rename
-        elif change.new is not None or change.path not in sources:
-            yield change, None
 
 
 def _summary_line(found: Sequence[Change], renames: "Sequence[Rename]") -> str:

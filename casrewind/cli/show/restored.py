@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import enumerated, plural, printable, shell_quoted_path
+from ...messages import age_in_words, enumerated, first_line, plural, printable, shell_quoted_path
 from ...model.at_risk import OnlyCopy, OutsideEdits
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
@@ -60,7 +60,8 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
     actions = wrote + removed
     if report.dry_run and report.op != "materialise":
         would = "take" if report.op == TAKE else "restore"
-        yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}; {plural(report.unchanged, 'path')} would stay")
+        stays = f"; {plural(report.unchanged, 'path')} would stay" if report.unchanged or not (actions or report.kept) else ""
+        yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}{stays}")
         plan = Plan(report.actions, report.kept, report.merged, report.only_copies, report.open_files)
         yield from plan_lines(plan, names_sizes=report.op == TAKE)
         yield from _inexact_note(report, state)
@@ -165,9 +166,11 @@ def headline(title: str, plan: Plan) -> Line:
 
 def plan_lines(plan: Plan, *, names_sizes: bool = False) -> Iterator[Line]:
     """The changes of a plan, removals first, and only some of many. `names_sizes`: of what comes from elsewhere, too."""
+    from .changes import rows_by_directory
+
     yield from _open_file_lines(plan.open_files, "; stop it first")
     merged = {item.path: item for item in plan.merged}
-    for side in _removals_and_rest(plan.actions):
+    for side in (rows_by_directory(side, SHOWN, merged) for side in _removals_and_rest(plan.actions)):
         for row in side[:SHOWN]:
             row = _with_size(row, plan.actions) if names_sizes and row.sign == "+" else row
             if row.path in merged:
@@ -175,7 +178,7 @@ def plan_lines(plan: Plan, *, names_sizes: bool = False) -> Iterator[Line]:
             else:
                 yield row.line().with_around("  ")
         if len(side) > SHOWN:
-            yield Line(f"  ... and {len(side) - SHOWN:,} more; --dry-run --json lists all of them")
+            yield Line(f"  ... and {sum(row.files for row in side[SHOWN:]):,} more; --dry-run --json lists all of them")
     yield from _kept_lines(plan.kept)
     yield from _only_copy_lines(plan.only_copies)
 
@@ -368,18 +371,21 @@ def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
         yield Line(f"NOTE: {names} would no longer be protected: this removes rules of {files} (casrewind include)")
 
 
-def name_of(point: Checkpoint, marked: Marked) -> str:
-    """A checkpoint's name in a plan: its label or prompt, else its id and trigger, and the other machine that it is of."""
-    return _label_prompt_or_id(point, marked) + (f" of {printable(point.more.machine)}" if point.more.machine else "")
+def name_of(point: Checkpoint, marked: Marked, turn: "Turn | None" = None) -> str:
+    """A checkpoint's name in a plan: its label or prompt, else its id and trigger, and the other machine that it is of. `turn`: the
+    one that it is the state before or after of."""
+    return _label_prompt_or_id(point, marked, turn) + (f" of {printable(point.more.machine)}" if point.more.machine else "")
 
 
-def _label_prompt_or_id(point: Checkpoint, marked: Marked) -> str:
+def _label_prompt_or_id(point: Checkpoint, marked: Marked, turn: "Turn | None") -> str:
     from ...history.checkpoint_names import is_labelled, label_of
     from ...model.checkpoint import MANUAL, PROMPT
 
     label = label_of(point, marked)
     if label and is_labelled(point, marked):
         return f"'{first_words(label)}'"
+    if turn is not None:
+        return f"{'before' if turn.before == point.id else 'after'} {quoted_title(turn)}"
     if point.prompt:
         return f'{"before" if point.trigger == PROMPT else "after"} "{first_words(point.prompt)}"'
     if label:
@@ -388,8 +394,28 @@ def _label_prompt_or_id(point: Checkpoint, marked: Marked) -> str:
 
 
 def first_words(text: str) -> str:
-    """The first words of a text, in one line."""
-    return cut_to(printable(" ".join(text.split())), _TITLE)
+    """The first words of a prompt or label: of its first line, as a list has it."""
+    return cut_to(first_line(text), _TITLE)
+
+
+def quoted_title(turn: "Turn") -> str:
+    """The name of a turn where its number stands beside it: "make it work"."""
+    return f'"{cut_to(turn.title, _TITLE)}"'
+
+
+def turn_name(turn: "Turn") -> str:
+    """A turn in words: @3 "make it work" (cut short, 5 min ago)."""
+    return f"@{turn.n} {quoted_title(turn)} ({', '.join(turn_details(turn))})"
+
+
+def turn_details(turn: "Turn") -> list[str]:
+    """What is said of a turn behind its name: its marks, and its age if that is known."""
+    return [*turn.marks, *([] if turn.at_ns is None else [age_in_words(turn.at_ns)])]
+
+
+def marks_in_brackets(turn: "Turn") -> str:
+    """The marks of a turn, to be put behind its name: " (cut short, taken back)", or ""."""
+    return f" ({', '.join(turn.marks)})" if turn.marks else ""
 
 
 def really_changes(actions: Iterable[Action]) -> Iterator[Action]:

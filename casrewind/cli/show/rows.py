@@ -7,13 +7,15 @@ and at most three paths are named. Of the paths, removals are first, with a minu
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age_in_words, format_moment, plural, printable
+from ...messages import age_in_words, first_line, format_moment, plural, printable
 from ...model.checkpoint import RUN, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
+from ...model.history import REVERT
+from ...model.taken_back import FoldedPairs, ListRow, UndonePair
 from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
-from .changes import shown_path, unclear_notes
-from .restored import first_words, name_of
+from .changes import RENAMED, changes_with_renames, shown_path, unclear_notes
+from .restored import marks_in_brackets, name_of, quoted_title
 from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, column_width, cut_to, styled
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _PIPED_NAMES = 3
 """The same in output that is no terminal."""
 _LEAST_TITLE = 18
 """Columns of a title in a row of one line."""
+_LEAST_WORDS = 10
+"""Columns of a title beside its marks."""
 _LEAST_NAME = 8
 """Columns of a path that is cut."""
 _WHEN, _COUNTS = 10, 9
@@ -37,8 +41,8 @@ _LEAST_ID, _MOST_ID = 4, 13
 """Characters of a session's id."""
 _KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background of @{}"}
 _DONE = {
-    "restored": "restored to {}", "undone": "undone: the restore to {}", "redone": "redone: the restore to {}", "reverted": "reverted {}",
-    "taken": "taken from a copy of {}", "aborted": "taken back: the interrupted restore to {}",
+    "restored": "restored to {}", "undone": "undone: {}", "redone": "redone: {}", "reverted": "reverted {}",
+    "taken": "taken from a copy of {}", "aborted": "taken back, interrupted: {}",
 }  # fmt: skip
 _DONE_FROM = {"taken": "taken from {}", "undone": "undone: taken from {}", "redone": "redone: taken from {}"}
 
@@ -48,7 +52,7 @@ class RowWords(NamedTuple):
 
     title: str
     ending: str = ""
-    """Words behind the title, which are never cut."""
+    """Words behind the title, which are never cut: the marks of a turn."""
     note: str = ""
     """What is special about the changes, in brackets."""
     is_pinned: bool = False
@@ -76,7 +80,7 @@ class RowText(NamedTuple):
     def title_within(self, room: int) -> str:
         """The title and its ending in at most `room` columns."""
         left = room - column_width(self.ending)
-        return cut_to(self.title, left) + self.ending if left > 2 else cut_to(self.title, room)
+        return cut_to(self.title, left) + self.ending if left > 2 else cut_to(self.ending.strip() or self.title, room)
 
 
 class RowLayout(NamedTuple):
@@ -115,7 +119,7 @@ class RowWriter:
         if view is not self._view:
             self._view, self._sides = view, sides_of(view.turns)
 
-    def lines(self, row: Row, *, paths: bool = True) -> Iterator[Line]:
+    def lines(self, row: ListRow, *, paths: bool = True) -> Iterator[Line]:
         """The lines of a row in the columns of the list. With `paths`, they name the changed paths."""
         found = self.row_text(row)
         if not paths and found.total:
@@ -132,8 +136,13 @@ class RowWriter:
         """The spaces in front of a title."""
         return " " * (self._layout.mark + 4)
 
-    def row_text(self, row: Row) -> RowText:
+    def row_text(self, row: ListRow) -> RowText:
         """The words of a row, and what stands beside them."""
+        if isinstance(row, UndonePair):
+            done = self.row_text(row.done)
+            return done._replace(ending=f"{done.ending} (undone)", is_dim=True)
+        if isinstance(row, FoldedPairs):
+            return RowText("", f"{row.number:,} more, undone: casrewind list --all", is_dim=True)
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
@@ -141,12 +150,12 @@ class RowWriter:
             return self._turn_text(row, text)
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age_in_words(row.seen_ns)
-            return _with_changes(RowText("", title, seen, note=words.note), row.changes)
+            return self._with_changes(RowText("", title, seen, note=words.note), row)
         if isinstance(row, SavedRow):
             return RowText("", title, age_in_words(row.at_ns), plural(row.files, "file"))
         if isinstance(row, Reset):
             found = RowText("", title, age_in_words(row.at_ns), note=words.note, ending=words.ending)
-            return _with_changes(found, row.changes)._replace(paths=(), total=0) if _has_counts(row) else found._replace(counts=NOT_COUNTED)
+            return self._with_changes(found, row)._replace(paths=(), total=0) if _has_counts(row) else found._replace(counts=NOT_COUNTED)
         return RowText("", title)
 
     def words(self, row: Row) -> RowWords:
@@ -161,14 +170,14 @@ class RowWriter:
         """Who made a change, in words."""
         if maker.operation is not None:
             done = maker.operation
-            return done_title(maker.by, done.target, done.safety, self._view.named, self._view.marks, self._sides)
+            origin = self._view.origin_of(done.safety)
+            return done_title(maker.by, done.target, done.safety, self._view.named, self._view.marks, self._sides, origin=origin)
         if maker.by == "outside" and maker.turns:
             return _KINDS[BACKGROUND].format(maker.turns[0].n)
-        return " or ".join(f"@{turn.n} {title_of(turn)}" for turn in maker.turns) or "edited outside of a turn"
+        return " or ".join(f"@{turn.n} {turn.title}" for turn in maker.turns) or "edited outside of a turn"
 
     def _turn_text(self, turn: Turn, found: RowText) -> RowText:
-        moment = turn.ended_ns or turn.started_ns
-        when = "running" if turn.running else "" if moment is None else age_in_words(moment)
+        when = "" if turn.at_ns is None else age_in_words(turn.at_ns)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
         older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
         if turn.branch and older and turn.branch != older:
@@ -177,11 +186,26 @@ class RowWriter:
             below += (f"{NOT_SAVED}: with edits of the turns beside it",)
         found = found._replace(when=when, session=self._short_session(turn), below=below)
         if _has_counts(turn):
-            found = _with_changes(found, turn.changes)
+            found = self._with_changes(found, turn)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
         return found._replace(counts=why_unknown(turn))
+
+    def _with_changes(self, found: RowText, row: Turn | Outside | Reset) -> RowText:
+        """The row with its counts and paths. A file that came back under another name is one."""
+        if row.changes is None:
+            return found._replace(counts="cannot be read: damaged in the store")
+        renames = self._view.find_renames(row)
+        told = [change for change, rename in changes_with_renames(counted_changes(row.changes), renames) if rename is None]
+        numbers = dict.fromkeys("+~-", 0) | {RENAMED: len(renames)}
+        for change in told:
+            numbers[SIGNS[change.status]] += 1
+        counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
+        removed = [f"-{printable(shown_path(change))}" for change in told if change.new is None]
+        moved = [f"{printable(item.source)} -> {printable(item.path)}" for item in renames]
+        names = (*removed, *moved, *(printable(shown_path(change)) for change in told if change.new is not None))[:_NAMES]
+        return found._replace(counts=counts or NOTHING, paths=names, total=len(told) + len(renames))
 
     def _short_session(self, turn: Turn) -> str:
         if not self._names_sessions:
@@ -211,8 +235,7 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     if isinstance(row, Turn):
         pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
         note = _note_on_changes(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
-        ending = ", ".join(words for words, is_so in (("cut short", row.cut_short), ("taken back", row.taken_back)) if is_so)
-        return RowWords(title_of(row), f" ({ending})" if ending else "", note, pinned)
+        return RowWords(row.title, marks_in_brackets(row), note, pinned)
     if isinstance(row, Outside):
         note = _note_on_changes(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
         return RowWords(outside_title(row), note=note)
@@ -225,8 +248,8 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
     if isinstance(row, Reset):
         machine = points[row.target].more.machine if row.target in points else ""
         ending = f" of {printable(machine)}" if machine else ""  # a long prompt in front of it is cut
-        title = done_title(row.kind, row.target, row.safety, points, marks, sides, is_short=True).removesuffix(ending)
-        title += ", with what was edited after it" if row.loose else ""
+        title = done_title(row.kind, row.target, row.safety, points, marks, sides, origin=row.reversed.origin, is_short=True)
+        title = title.removesuffix(ending) + (", with what was edited after it" if row.loose else "")
         return RowWords(title + _while_running(row.during), ending, _note_on_changes(row.changes, unclear=row.unclear, damaged=row.damaged))
     return RowWords("older checkpoints are not here")
 
@@ -244,11 +267,6 @@ def meta_lines(point: Checkpoint) -> list[str]:
     return [f"{key}={value}" for key, value in point.more.meta]
 
 
-def title_of(turn: Turn) -> str:
-    """A turn's prompt as its title: the first line."""
-    return first_line(turn.prompt) or "(no prompt)"
-
-
 def outside_title(row: Outside) -> str:
     """What changed the files while no turn ran."""
     return _KINDS.get(row.kind, "edited outside of a turn" if row.checkpoint else "edited since").format(row.of)
@@ -262,45 +280,43 @@ def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:
 
 def done_title(
     kind: str, target: str, safety: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *,
-    is_short: bool = False
+    origin: str = "", is_short: bool = False
 ) -> str:  # fmt: skip
     """A restore, undo, redo or revert with its target: before or after a prompt, or a name; a take with its directory. For
-    undo and redo: that of their restore. `points` and `marks` by id; `sides`: see `sides_of`. `is_short`: a turn's number
-    stands for its prompt."""
+    undo and redo: that of their restore, whose safety checkpoint is `origin` ("" = unknown). `points` and `marks` by id; `sides`: see
+    `sides_of`. `is_short`: a turn's number stands for its prompt."""
     if kind in _DONE_FROM and (place := points[safety].meta.get(TAKEN_FROM) if safety in points else None):
         return _DONE_FROM[kind].format(printable(place.rpartition("/")[2]))
-    if kind in ("undone", "redone", "aborted") and target in points and points[target].more.op:
-        target = points[target].more.target
+    if kind == "aborted" and target in points and points[target].more.op:
+        origin, target = target, points[target].more.target
+    is_revert = kind == "reverted" or (origin in points and points[origin].more.op == REVERT)
     turn = sides.get(target)
     is_before = turn is not None and target == turn.before
-    if turn is not None and (is_before or kind != "reverted"):
-        name = f'"{first_words(turn.prompt)}"'
+    if turn is not None and (is_before or not is_revert):
         if is_short:
             name = f"@{turn.n}" if is_before else f"after:@{turn.n}"
-        elif kind != "reverted":
-            name = f"{'before' if is_before else 'after'} {name}"
-    elif target in points and kind != "reverted":
+        else:
+            name = quoted_title(turn) if is_revert else f"{'before' if is_before else 'after'} {quoted_title(turn)}"
+    elif target in points and not is_revert:
         name = name_of(points[target], marks[target])
     else:
         name = printable(target) or "an earlier state"
+    if kind in ("undone", "redone", "aborted"):
+        name = f"the {'revert of' if is_revert else 'restore to'} {name}"
     return _DONE[kind].format(name)
 
 
-def first_line(text: str) -> str:
-    """The first line of a text that has words."""
-    return printable(" ".join(next((line for line in text.splitlines() if line.strip()), "").split()))
-
-
 def end_in_words(turn: Turn) -> str:
-    """What a person has to know of a turn's end: it still runs, was cut short, not seen, or not saved. Else ""."""
-    until = "now" if turn.ended_ns is None else format_moment(turn.ended_ns)[11:]
+    """A turn's marks, and what more a person has to know of its end: it still runs, was not seen, or not saved. Else ""."""
+    more = ""
     if turn.not_saved:
-        return f"{NOT_SAVED}: its change has edits of the turns beside it"
-    if turn.running:
+        more = f"{NOT_SAVED}: its change has edits of the turns beside it"
+    elif turn.running:
         return f"running{'' if turn.agent == RUN else ', or stopped with Esc'}: what it changed so far"
-    if turn.cut_short:
-        return f"cut short; with what was edited until {until}" if turn.mixed else "cut short"
-    return f"its end was not seen; with what was edited until {until}" if turn.mixed else ""
+    elif turn.mixed:
+        until = "now" if turn.ended_ns is None else format_moment(turn.ended_ns)[11:]
+        more = f"{'' if turn.cut_short else 'its end was not seen; '}with what was edited until {until}"
+    return "; ".join(filter(None, (", ".join(turn.marks), more)))
 
 
 def why_unknown(turn: Turn) -> str:
@@ -312,20 +328,6 @@ def why_unknown(turn: Turn) -> str:
 
 def _has_counts(row: Turn | Reset) -> bool:
     return row.changes is not None or row.damaged
-
-
-def _with_changes(found: RowText, changes: Sequence[Change] | None) -> RowText:
-    """The row with its counts and paths."""
-    if changes is None:
-        return found._replace(counts="cannot be read: damaged in the store")
-    told = counted_changes(changes)
-    numbers = dict.fromkeys("+~-", 0)
-    for change in told:
-        numbers[SIGNS[change.status]] += 1
-    counts = " ".join(f"{sign}{number:,}" for sign, number in numbers.items() if number)
-    removed = [f"-{printable(shown_path(change))}" for change in told if change.new is None]
-    names = (*removed, *(printable(shown_path(change)) for change in told if change.new is not None))[:_NAMES]
-    return found._replace(counts=counts or NOTHING, paths=names, total=len(told))
 
 
 def _note_on_changes(
@@ -388,6 +390,10 @@ def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
         room = layout.paths - 2 if found.ending and not found.mark else layout.paths // 3
         more = min(max(column_width(title) - layout.title, 0), layout.session + room)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
+    elif is_cut and found.ending:  # marks have their room beside some words
+        least = min(column_width(title), column_width(found.ending) + _LEAST_WORDS)
+        more = min(max(least - layout.title, 0), layout.paths)
+        layout = layout._replace(title=layout.title + more, paths=layout.paths - more)
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]
     if found.paths or found.note:
         paths = _paths_that_fit(found, layout.paths if is_cut else layout.width)
@@ -435,5 +441,5 @@ def _counts(counts: str, columns: int) -> Iterator[Part]:
     """Counts in the colours of their signs, and the spaces behind them."""
     for number, word in enumerate(counts.split(" ")):
         yield " " if number else ""
-        yield word, COLOURS[word[0]] if word[1:2].isdigit() and word[0] in "+~-" else ""
+        yield word, COLOURS[word[0]] if word[1:2].isdigit() and word[0] in COLOURS else ""
     yield " " * max(columns - column_width(counts), 0)
