@@ -10,11 +10,12 @@ from ..context import Context
 from ..gitignore import gitconfig
 from ..gitignore.rules import RULE_FILES
 from ..history.checkpoint_names import label_of
+from ..history.compare import compare
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
-from ..model.domain import TOO_LARGE, Skip, all_skips
+from ..model.domain import LATE, LINKED_WORKTREE, TOO_LARGE, UNSTABLE, Skip, all_skips
 from ..model.history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
@@ -125,6 +126,29 @@ def _read_status(context: Context, unwritable: str) -> Status:
         redo=len(history.redo),
         oldest=context.store.oldest(key),
     )
+
+
+class Unsaved(NamedTuple):
+    """How many files of now are not as in `point`, the checkpoint that was saved or restored last. `has_left_out`: some paths cannot be
+    captured. `is_newest`: no newer checkpoint is there."""
+
+    files: int
+    point: Checkpoint
+    has_left_out: bool
+    is_newest: bool
+
+
+def find_unsaved(context: Context) -> Unsaved | None:
+    """Compare the files of now with what was saved last. None: nothing was. Raises StoreDamaged and the errors of a scan."""
+    newest = [context.store.head(context.root.key), context.store.head(context.root.key, listed=True)]
+    point = context.store.checkpoint(context.store.history(context.root.key).current) or newest[0]
+    if point is None:
+        return None
+    found = compare(context, point, None)
+    only_now = [change for change in found.unclear if change.old is None]  # the checkpoint's rules left it out
+    left_out = any(skip.reason not in (LINKED_WORKTREE, UNSTABLE, LATE) for skip in found.skipped)
+    count = len(diffs.counted_changes([*found.changes, *only_now]))
+    return Unsaved(count, point, left_out, any(one is not None and one.id == point.id for one in newest))
 
 
 def _open_databases_in_words(context: Context, last: Checkpoint) -> Iterator[str]:

@@ -504,7 +504,7 @@ def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_to
 
 def test_status_says_not_protected_where_the_files_of_hooks_are_gone(casrewind, client, home, tmp_path):
     casrewind("install", "claude", code=0)
-    assert casrewind.json("status")["protected"] and casrewind("status", code=0).out.startswith("protected by the checkpoint made ")
+    assert casrewind.json("status")["protected"] and "\nprotected by the checkpoint made " in casrewind("status", code=0).out
     good = read(settings_of(home))
     for gone, by in ((f"{tmp_path}/gone/python3", sys.executable), (f"{tmp_path}/gone/casrewind/__main__.py", f"{Path(package.__file__).parent}/__main__.py")):
         put(settings_of(home), good.replace(by.encode(), gone.encode()))

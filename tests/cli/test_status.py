@@ -7,8 +7,10 @@ import subprocess
 
 import pytest
 
+from casrewind.workspace import open as opened
 from support.command_in_process import InProcess
 from support.gc_checks import run_and_kill
+from support.packfile import flip_blob
 from support.trees import Fifo, plant
 
 
@@ -51,7 +53,8 @@ def test_what_stands_there(casrewind, root):
     plant(root, {"f": b"y"})
     casrewind.json("restore", "last", "--yes")
     lines = casrewind("status", code=0).out.splitlines()
-    assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved by itself", lines[0])
+    assert lines[0] == "all files are saved, but for what is not captured (below)"
+    assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved by itself", lines[1])
     fields = {line.split()[0]: line for line in lines[1:]}
     assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
     assert "1; 1 restore to undo, 0 to redo" in fields["checkpoints"]
@@ -68,7 +71,7 @@ def test_somebody_who_is_new_reads_what_is_missing_and_what_to_type(casrewind, r
     assert "  agents       none is connected; casrewind install connects one" in lines
     casrewind("install", "claude", code=0)
     lines = casrewind("status", code=0).out.splitlines()
-    assert lines[0].startswith("protected by the checkpoint made ")
+    assert lines[0] == "all files are saved" and lines[1].startswith("protected by the checkpoint made ")
     assert "  agents       no agent activity yet; casrewind doctor checks the hooks" in lines
 
 
@@ -81,7 +84,7 @@ def test_after_the_last_agent_is_gone_nothing_is_saved_by_itself(casrewind, root
         assert "nothing is saved by itself" not in casrewind("status", code=0).out
         casrewind("uninstall", agent, code=0)
         assert casrewind.json("status")["connected"] == []
-        assert casrewind("status", code=0).out.startswith("saved ")
+        assert casrewind("status", code=0).out.splitlines()[1].startswith("saved ")
         assert ": nothing is saved by itself\n" in casrewind("status", code=0).out
 
 
@@ -247,3 +250,56 @@ def test_a_condition_of_gits_configuration_that_is_not_understood_is_named_if_it
         f"{home}/.gitconfig has core.excludesFile set if onbranch:main: casrewind does not understand this condition, so that does not count",
     ]
     assert "b.tmp" in {entry["path"] for entry in casrewind.json("show", "last", "--files")["entries"]}
+
+
+def test_it_begins_with_whether_the_files_of_now_are_saved(casrewind, root):
+    plant(root, {"a": b"1\n", "b": b"1\n"})
+    point = casrewind.json("save")["checkpoint"]
+    assert first_line_and_files(casrewind) == ("all files are saved", 0)
+    plant(root, {"b": b"2\n", "c": b"1\n"})
+    said = "2 files differ from the newest checkpoint; casrewind diff last names them"
+    assert first_line_and_files(casrewind) == (said, 2)
+    assert casrewind("diff", "last", code=0).out.splitlines()[-1] == "1 added, 1 modified, 0 removed"
+    casrewind("restore", "last", "-y", code=0)
+    assert first_line_and_files(casrewind) == ("all files are saved", 0)
+    (root / "a").unlink()
+    assert first_line_and_files(casrewind)[0] == "1 file differs from the newest checkpoint; casrewind diff last names them"
+    assert casrewind.json("status")["unsaved"]["checkpoint"] == point
+
+
+def first_line_and_files(casrewind):
+    return casrewind("status", code=0).out.splitlines()[0], casrewind.json("status")["unsaved"]["files"]
+
+
+def test_after_a_restore_of_an_older_state_the_files_are_saved_until_one_changes(casrewind, root):
+    plant(root, {"a": b"1\n"})
+    old = casrewind.json("save")["checkpoint"]
+    plant(root, {"a": b"2\n"})
+    casrewind.json("save")
+    casrewind("restore", old, "-y", code=0)
+    assert first_line_and_files(casrewind) == ("all files are saved", 0)
+    plant(root, {"a": b"3\n"})
+    said = f"1 file differs from the restored checkpoint {old}; casrewind diff {old} names them"
+    assert first_line_and_files(casrewind) == (said, 1)
+    casrewind("undo", "--all", "-y", code=0)
+    assert first_line_and_files(casrewind) == ("all files are saved", 0), "the undo went back to the newest"
+    casrewind("restore", old, "-y", "--", "a", code=0)
+    assert first_line_and_files(casrewind)[1] == 1, "a part of an older state is no checkpoint"
+
+
+def test_a_file_that_rules_left_out_when_the_checkpoint_was_made_is_not_saved(casrewind, root):
+    plant(root, {"a": b"1\n", ".gitignore": b"*.log\n", "x.log": b"1\n"})
+    casrewind.json("save")
+    assert first_line_and_files(casrewind) == ("all files are saved", 0)
+    plant(root, {".gitignore": b"\n"})
+    assert first_line_and_files(casrewind)[1] == 2, ".gitignore and x.log"
+
+
+def test_of_a_damaged_checkpoint_it_is_not_known_whether_all_is_saved(casrewind, root, settings):
+    plant(root, {"a": b"1\n"})
+    casrewind.json("save")
+    plant(root, {"a": b"2\n"})
+    with opened(root, settings) as workspace:
+        flip_blob(workspace._context.store.path, workspace.checkpoint("last").tree)
+    assert casrewind("status", code=0).out.startswith("it is not known whether the files of now are saved: ")
+    assert casrewind.json("status")["unsaved"] is None

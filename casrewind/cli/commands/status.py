@@ -4,11 +4,12 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from ... import agents, environment, locations
+from ... import agents, environment, errors, locations
 from ..._typing import TYPE_CHECKING
 from ...agents import hook_checks
 from ...history import lookup
 from ...history import other_worktrees as others
+from ...history.worktree_timeline import WorktreeTimeline
 from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import retention
 from ...model.domain import LINKED_WORKTREE
@@ -16,13 +17,14 @@ from ...model.retention import Limits
 from ...store.layout import Layout
 from ...upkeep import inclusion, unprotected
 from ...upkeep import status as statuses
-from ...upkeep.status import AgentSeen, Status
+from ...upkeep.status import AgentSeen, Status, Unsaved
 from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..grammar.options import JSON, Command, flag
 from ..plan.facts import find_unsent
 from ..show import shapes
 from ..show.left_out import gone_lines, gone_shape, ignored_lines, ignored_shape, lines_of_all_ignored
+from ..show.restored import turn_name
 from ..show.shapes import Shape, time_of
 from ..show.text import human_size, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines
@@ -50,6 +52,10 @@ _GONE = 3
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind status."""
     found, seen = statuses.status(context), statuses.agents_seen(context)
+    try:
+        unsaved: Unsaved | str | None = statuses.find_unsaved(context)
+    except errors.CasrewindError as error:
+        unsaved = str(error)
     ignored = find_ignored(context.tree, context.policy, reads_all=options.ignored)
     unprotected.record_named(context, ignored.entries)
     lost = unprotected.find_gone(context)
@@ -67,6 +73,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             last = shapes.checkpoint(found.last, lookup.marks(context, found.last), lookup.current_id(context))
         shape = _status_json(found, seen, context.root.path, context.store.path, options.budget, last)
         shape |= {"connected": connected, "keeps": _keeps_json(found, context.limits)}
+        shape["unsaved"] = {"files": unsaved.files, "checkpoint": unsaved.point.id} if isinstance(unsaved, Unsaved) else None
         rules = [os.fsdecode(rule) for rule in inclusion.private_rules(context.policy)]
         private = {"file": Layout(context.store.path).rules, "rules": rules}
         remote = find_unsent(context)
@@ -78,6 +85,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         shape["worktrees"] = [_worktree_json(each) for each in others.find_others(context)]
         print_json({**shape, **ignored_shape(ignored), "ignored_gone": gone_shape(lost), "private_rules": private})
     else:
+        if found.protected:
+            print_line(_unsaved_in_words(unsaved))
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
         lines = lines_of_all_ignored if options.ignored else ignored_lines
@@ -106,6 +115,7 @@ def _print_status(
         print_line(
             f"  last         {last.id}{label}, {age_in_words(last.created_ns)}: {plural(last.files, 'file')}, {human_size(last.size)}"
         )
+    _print_newest_turn(context)
     for line in _kept_in_words(found, context.limits):
         print_line(line)
     remote = find_unsent(context)
@@ -128,6 +138,22 @@ def _print_status(
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     _print_worktrees(context)
     print_lines(skipped_lines([skip for skip in found.skipped if skip.reason != LINKED_WORKTREE]))
+
+
+def _unsaved_in_words(found: Unsaved | str | None) -> str:
+    """Whether the files of now are saved. `found`: or why that is not known."""
+    if not isinstance(found, Unsaved):
+        return f"it is not known whether the files of now are saved: {found or 'no checkpoint yet'}"
+    if not found.files:
+        return "all files are saved" + (", but for what is not captured (below)" if found.has_left_out else "")
+    name, word = ("the newest checkpoint", "last") if found.is_newest else (f"the restored checkpoint {found.point.id}", found.point.id)
+    return f"{plural(found.files, 'file')} {'differs' if found.files == 1 else 'differ'} from {name}; casrewind diff {word} names them"
+
+
+def _print_newest_turn(context: "Context") -> None:
+    view = WorktreeTimeline(context, needs_operations=False).with_turns(1)
+    if view.turns:
+        print_line(f"  newest turn  {turn_name(view.with_marks(view.turns[0]))}")
 
 
 def _print_worktrees(context: "Context") -> None:
