@@ -228,7 +228,7 @@ def plain(text):
     text = _CODE.sub("yes CODE", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\d \d\d:\d\d(?: to (?:\d{4}-\d\d-\d\d )?\d\d:\d\d)?", "TIME", text)
-    text = re.sub(r"\((?:yesterday )?\d\d:\d\d, ", "(CLOCK, ", text)
+    text = re.sub(r"(\((?:(?:after:)?@\d+; )?)(?:yesterday )?\d\d:\d\d, ", r"\1CLOCK, ", text)
     text = re.sub(r"\b\d+ (?:s|min|h|d) ago\b|\bin [\d.]+ m?s\b", "AGO", text)
     text = re.sub(r"/stores/(\w+)-[0-9a-f]{12}\b", r"/stores/\1-DIGEST", text)
     text = re.sub(r"/remotes/[0-9a-f]{32}\b", "/remotes/REMOTE", text)
