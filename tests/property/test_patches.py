@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from casrewind.cli.show import comparison, patch
+from casrewind.cli.show import changes, patch
 from casrewind.history import rename_detection
 from support.picture import differences, picture
 from support.sample_start import by_turns
@@ -110,7 +110,7 @@ def made(found, *, with_renames, context=3):
     moved = rename_detection.find_renames(found) if with_renames else ()
     return [
         b"".join(line + b"\n" for line in patch.patch_of_change(found, change, rename, context=context))
-        for change, rename in comparison.changes_with_renames(found.changes, moved)
+        for change, rename in changes.changes_with_renames(found.changes, moved)
         if not any(entry is not None and entry.kind == "dir" for entry in (change.old, change.new))
     ]
 
