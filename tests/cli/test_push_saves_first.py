@@ -56,7 +56,7 @@ def test_a_state_that_is_saved_gets_no_second_checkpoint(machine, root, url):
     machine("save", code=0)
     before = points(machine)
     assert machine("push", code=0).out.startswith("pushed 1 checkpoint (")
-    assert machine("push", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
+    assert machine("push", code=0).out == f"nothing to push: all files are saved, and all checkpoints are on {url}\n"
     assert points(machine) == before
 
 

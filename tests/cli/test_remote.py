@@ -76,7 +76,7 @@ def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url
     assert without_numbers(sandbox("push", code=0).out) == (
         "pushed 1 checkpoint (5 blobs, SIZE) in 5 requests\n  2 new files: app.py, lib/x.py\n"
     )
-    assert sandbox("push", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
+    assert sandbox("push", code=0).out == f"nothing to push: all files are saved, and all checkpoints are on {url}\n"
     assert sandbox("push", "-n", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
     assert f"  remote       {url}; all checkpoints are pushed\n" in sandbox("status", code=0).out
     found = sandbox.json("status")["remote"]

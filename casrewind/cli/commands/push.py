@@ -85,7 +85,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.json:
         print_json({**_pushed_json(found, config.url), **outgoing_shape(first, going.new)})
     else:
-        for line in (saved_first_line(first), *_pushed_lines(found, going, config.url), new_files_line(going.new)):
+        told = _pushed_lines(found, going, config.url, all_saved=first.saved is not None and not is_incomplete)
+        for line in (saved_first_line(first), *told, new_files_line(going.new)):
             if line:
                 print_line(line)
     for name in found.left:
@@ -199,7 +200,7 @@ def _push_in_background(context: "Context", options: "ParsedOptions", wait: floa
     return REMARKS if is_incomplete or (number and not options.background) else OK
 
 
-def _pushed_lines(found: "Pushed", going: "Outgoing", url: str) -> list[str]:
+def _pushed_lines(found: "Pushed", going: "Outgoing", url: str, *, all_saved: bool) -> list[str]:
     what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {human_size(found.size)})"
     if found.dry_run:
         first = f"would save the files of now first ({signed_counts(going.unsaved)})" if any(going.unsaved) else ""
@@ -209,7 +210,7 @@ def _pushed_lines(found: "Pushed", going: "Outgoing", url: str) -> list[str]:
     if not found.requests and found.damaged:
         return []
     if not found.requests:
-        return [f"nothing to push: all checkpoints are on {url}"]
+        return [f"nothing to push: {'all files are saved, and ' if all_saved else ''}all checkpoints are on {url}"]
     requests = f"in {plural(found.requests, 'request')}"
     if found.checkpoints or not found.size:
         return [*found.notes, f"pushed {what} {requests}" if found.checkpoints else f"all checkpoints are on {url}"]
