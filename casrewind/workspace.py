@@ -219,7 +219,7 @@ class Workspace:
         return push(self._context, remote_config.open_remote(self._context.store))
 
     def pull(self, *, newest: bool = False) -> "Pulled":
-        """Take the checkpoints of other machines from the remote, with `newest` only the newest of each. Changes no file of the
+        """Fetch the checkpoints of other machines from the remote, with `newest` only the newest of each. Changes no file of the
         project. `Pulled.problems` names what could not be taken. Raises RemoteError."""
         from .remote import remote_config
         from .remote.pull import pull
@@ -241,7 +241,7 @@ class Workspace:
         return blame(self._context, paths.check_scope([path])[0], None if point is None else self.checkpoint(point))
 
     def search(self, text: bytes, path: bytes = b"", most: int | None = None, *, safety: bool = False) -> "Logged":
-        """The rows of `log` in which the number of occurrences of a text changed. `compare` returns the changes that add
+        """The rows of `log` that added or removed a text. `compare` returns the changes that add
         or remove it. Files over 4 MiB and purged files are not searched. Raises as `log`."""
         from .history import path_history
         from .history.search import Search, TextQuery

@@ -45,7 +45,7 @@ class KeptEdits:
         turns = [turn for turn in view.turns if _is_since(view, turn.id, target)]
         hint = f"casrewind restore --exact {target.id} restores the state itself"
         if not turns:
-            raise errors.UsageError("nothing was done by an agent since then, so there is nothing to take back", hint)
+            raise errors.UsageError("no agent did anything since then, so there is nothing to take back", hint)
         if any(True for _ in view.rows(wanted=lambda row: isinstance(row, Forgotten) and _is_since(view, row.checkpoint, target))):
             raise errors.CheckpointNotFound(
                 f"turns between {target.id} and now were forgotten: what they changed cannot be told from your edits", hint

@@ -128,7 +128,7 @@ def back(
     cut = conversation.client.cut_before_prompt(conversation.data, goal.prompt)
     if in_place:
         _refuse_rewrite_in_place(context, conversation, cut)
-        where = f"{printable(conversation.path)} will be cut there, in its own session; as it is now it is kept beside"
+        where = f"{printable(conversation.path)} will be cut there, in its own session; a copy of it as it is now is kept beside it"
         if agree is not None and not dry_run and not agree(where):
             raise Declined
     skipped = filter(None, (skipped_in_words(goal.skipped, goal.turn),))

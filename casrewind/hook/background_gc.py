@@ -50,11 +50,11 @@ def run_gc(context: "Context", limits: "Limits") -> None:
     except errors.StoreBusy:
         return  # another gc or a long save is running: the next save checks again
     except (errors.CasrewindError, OSError, MemoryError) as error:
-        log.append_line(f"gc by itself: {error}")
+        log.append_line(f"automatic gc: {error}")
         context.store.maintenance().record_failed_gc()
         return
     if found.floor and not before.floor:
         for note in found.notes:
-            log.append_line(f"gc by itself: {note}")
+            log.append_line(f"automatic gc: {note}")
     if found.damaged:
-        log.append_line(f"gc by itself: {len(found.damaged)} damaged packs were left alone: run casrewind verify --repair")
+        log.append_line(f"automatic gc: {len(found.damaged)} damaged packs were left alone: run casrewind verify --repair")

@@ -45,9 +45,9 @@ def why_not_saved(context: Context) -> str:
     """Why a push does not save the files of now first, "" if it does. After a purge the file with the secret may still be there."""
     directory = push_notes.remote_directory(context.store.remotes)
     if directory and StateFiles(directory).is_purged():
-        return "after a purge the files of now are not saved first: they may have what was purged"
+        return "after a purge the current files are not saved first: they may have what was purged"
     running = agent_at_work(context)
-    return f"a turn of {running} runs, so the files of now are not saved: this sends what is saved already" if running else ""
+    return f"a turn of {running} is running, so the current files are not saved: this sends what is saved already" if running else ""
 
 
 def agent_at_work(context: Context) -> str:

@@ -158,7 +158,7 @@ def test_what_it_could_not_do_is_told_by_the_next_command_and_not_tried_at_every
     at("+25h", "save", code=0)
     wait_for(lambda: last_gc(store))
     told = at("+25h", "status", code=0).err
-    assert "gc by itself: nothing was swept, because the store is damaged" in told
+    assert "automatic gc: nothing was swept, because the store is damaged" in told
     assert at("+25h", "status", code=0).err == ""
     before = last_gc(store)
     edit(root, 3)

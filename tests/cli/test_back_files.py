@@ -39,7 +39,7 @@ def test_a_turn_is_named_by_its_number_and_the_files_go_back(project, casrewind,
     plan = casrewind("back", "2", "--code", "-n", code=0).out
     assert "- made2" in plan and "- made3" in plan and names(root) == ["a", "made1", "made2", "made3"]
     done = casrewind("back", "2", "--code", "-y", code=0).out
-    assert 'restored to before "step 2"' in done and "casrewind undo goes back to it" in done and names(root) == ["a", "made1"]
+    assert 'restored to before "step 2"' in done and "casrewind undo takes this back" in done and names(root) == ["a", "made1"]
     casrewind("undo", "-y", code=0)
     assert names(root) == ["a", "made1", "made2", "made3"]
     found = casrewind.json("back", "--code", "-y")

@@ -237,7 +237,7 @@ def test_damage_is_named_on_standard_error_and_ends_with_20(told, root):
     found = told("du", code=20)
     assert len(sections(found.out)) == 5
     *named, last = found.err.splitlines()
-    assert last == "casrewind: what is damaged is not counted: casrewind verify says whom it affects"
+    assert last == "casrewind: what is damaged is not counted: casrewind verify shows what is affected"
     problems = json.loads(told("du", "--json", code=20).out)["problems"]
     assert len(problems) == 3 and all(set(problem) == {"kind", "id", "detail"} for problem in problems)
     assert {problem["kind"] for problem in problems} == {"blob"}
@@ -252,7 +252,7 @@ def test_of_much_damage_ten_are_named_and_the_others_counted(told):
     lines = told("du", code=20).err.splitlines()
     assert len(lines) == 11
     assert re.fullmatch(
-        r"casrewind: \d+ in all; what is damaged is not counted: casrewind verify says whom it affects", lines[-1]
+        r"casrewind: \d+ in all; what is damaged is not counted: casrewind verify shows what is affected", lines[-1]
     )
 
 

@@ -61,7 +61,7 @@ def test_a_path_that_no_turn_changed_is_restored_from_the_newest_checkpoint(turn
 @pytest.mark.parametrize("words", [("revert", "@1", "@2"), ("revert", "1", "2"), ("revert", "@1", "app.py", "@2")])
 def test_two_turns_are_reverted_one_at_a_time(turns, casrewind, words):
     refused = casrewind(*words, "-y", code=64).err
-    assert f"{words[-1]} is another turn, and behind a turn revert takes paths; casrewind revert @2..@1 " in refused
+    assert f"{words[-1]} is another turn, and after a turn revert takes paths; casrewind revert @2..@1 " in refused
     assert "changed nothing" not in refused
 
 

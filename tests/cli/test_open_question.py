@@ -33,7 +33,7 @@ def test_nobody_waits_for_an_answer_and_after_another_restore_the_question_is_as
     asking.read_until(b"/d] ", 2)  # the first is that of the first question
     assert (root / "a").read_bytes() == b"3"
     asking.type("y")
-    asking.read_until(b"undo goes back")
+    asking.read_until(b"undo takes this back")
     assert asking.end()[0] == 0 and (root / "a").read_bytes() == b"1"
 
 
@@ -87,7 +87,7 @@ def test_a_question_that_was_stopped_gives_the_terminal_back_and_is_asked_again(
     shell.type("fg\n")
     shell.read_until(b"kept for undo. [y/N/d] ")
     shell.type("y")
-    shell.read_until(b"undo goes back")
+    shell.read_until(b"undo takes this back")
     shell.read_until(b"ready> ")
     assert (root / "a").read_bytes() == b"1" and shell.settings() == before
     shell.type("exit\n")

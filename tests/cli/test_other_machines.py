@@ -230,7 +230,7 @@ def test_back_takes_the_files_over_and_undo_gives_them_back(sandbox, casrewind, 
     done = casrewind("back", "remote:@1", "--code", "-y", code=0)
     assert shown(done.out) == [
         'restored to before "now the printer" (sandbox-4:@1, ~)', "  2 paths written, 2 removed, 1 unchanged",
-        "  the state before is kept; casrewind undo goes back to it", "  the agent will be told (hooks.tell_agent)",
+        "  casrewind undo takes this back", "  the agent will be told (hooks.tell_agent)",
     ]  # fmt: skip
     assert {path.name for path in root.iterdir()} == {"print.py", "till.py", "lib"}
     assert shown(casrewind("list", code=0).out)[1] == '      restored to before "now the pri… of sandbox-4  ~     +2 -2'
@@ -247,7 +247,7 @@ def test_back_plans_and_asks_on_a_terminal(sandbox, terminal, casrewind, root):
     session.read_until(b"[y/N/d] ")
     asked = session.shown.decode()
     assert 'back to before "now the printer" (sandbox-4:@1, ' in asked
-    assert "1 of these paths was edited outside of a turn here, and loses that:" in asked and "keep" not in asked
+    assert "1 of these paths was edited here, outside of a turn. Those edits will be lost:" in asked and "keep" not in asked
     session.type("n\n")
     assert "nothing was changed" in session.end()[1].decode()
     assert (root / "own").exists()
@@ -267,7 +267,7 @@ def test_edits_here_stay_since_both_machines_had_the_same_files(sandbox, here, c
     ]  # fmt: skip
     session = terminal("back", "remote:@1", "--code")
     session.read_until(b"[y/N/e/d] ")
-    assert b"edited outside of a turn here, and lose that:" in session.shown and b"--keep-edits" not in session.shown
+    assert b"edited here, outside of a turn. Those edits will be lost:" in session.shown and b"--keep-edits" not in session.shown
     session.type("e")
     session.read_until(b"[y/N/d] ")
     assert b"  takes over only what sandbox-4 changed since both were equal; edits here stay" in session.shown
@@ -278,7 +278,7 @@ def test_edits_here_stay_since_both_machines_had_the_same_files(sandbox, here, c
 
 def test_a_person_in_a_client_sees_the_plan_first(sandbox, casrewind, root):
     first = casrewind("back", "--session", "s1", "--typed=back remote:@1", "remote:@1", "--code", code=0).out
-    assert (root / "own").exists() and "nothing has changed yet; to go ahead, type:" in first
+    assert (root / "own").exists() and "nothing has changed yet. To go ahead, type:" in first
     line = first.splitlines()[-1].strip()
     assert re.search(r"back remote:@1 yes c\w+-\w+$", line), line
 

@@ -114,7 +114,7 @@ def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
         await stage.shows("d patch", "Go on?")
         assert picture(root) == now
         await stage.press("y")
-        await stage.shows("Done", "casrewind undo goes back to it")
+        await stage.shows("Done", "casrewind undo takes this back")
         await stage.press("enter")
         await stage.shows('restored to before "clean up')
 
@@ -132,7 +132,7 @@ def test_a_question_has_no_colours_of_a_terminal_in_its_text(turned, root, home,
         await stage.shows("1 REMOVED", "- notes.md", "~ till.py", "+ old/")
         assert "\x1b" not in stage.text() and "[31m" not in stage.text()
         await stage.press("y")
-        await stage.shows("the state before is")
+        await stage.shows("casrewind undo takes this back")
         assert "\x1b" not in stage.text()
 
     assert "\x1b" not in "".join(run_picker(root, home, story).state.outcome)
@@ -200,7 +200,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.press("enter", "x")
         assert "Go on?" in stage.text() and picture(root) == now, "only y is yes"
         await stage.press("y")
-        await stage.shows("Done", "restored to ", "2 paths written, 2 removed", "casrewind undo goes back to it")
+        await stage.shows("Done", "restored to ", "2 paths written, 2 removed", "casrewind undo takes this back")
         assert picture(root) == first
         await stage.press("escape")
         await stage.shows("restored to 'the beginning'")
@@ -924,7 +924,7 @@ def test_a_plain_prompt_where_there_is_no_screen(wrecked, terminal, root, home, 
     session.read_until(b"[y/N")
     assert b"~ till.py" in session.shown and b"- src/b.py" in session.shown
     session.type("y\n")
-    session.read_until(b"casrewind undo goes back to it")
+    session.read_until(b"casrewind undo takes this back")
     session.type("nonsense\nc 9\nq\n")
     code, shown = session.end()
     assert b"none of the answers" in shown and b"no turn '9'" in shown and b"\x1b" not in shown

@@ -106,7 +106,7 @@ def test_undo_all_takes_back_what_was_edited_since(root, home, edited):
     async def story(stage):
         await stage.shows("restored to")
         await stage.press("U")
-        await stage.shows("Undo all: the restore to ", ": 2 written", "~ a", "~ b", "1 of these paths was edited since the restore, and loses that:")
+        await stage.shows("Undo all: the restore to ", ": 2 written", "~ a", "~ b", "1 of these paths was edited since the restore. Those edits will be lost:")
         await stage.press("y")
         await stage.shows("Done", "undone: ", "casrewind redo takes the undo back")
 

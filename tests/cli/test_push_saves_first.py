@@ -66,7 +66,7 @@ def test_a_dry_run_names_what_would_leave_the_machine_and_saves_nothing(machine,
     plant(root, {f"a{number}": b"%d" % number for number in range(7)} | {"app.py": b"two\n", "n" * 90: b"long"})
     before = points(machine)
     said = machine("push", "-n", code=0).out.splitlines()
-    assert said[0] == "would save the files of now first (+8 ~1 -0)" and said[1].startswith("would push 1 checkpoint (")
+    assert said[0] == "would save the current files first (+8 ~1 -0)" and said[1].startswith("would push 1 checkpoint (")
     assert said[2] == "  9 new files: saved, a0, a1, a2, a3, a4, a5, a6 and 1 more"
     found = machine.json("push", "-n")
     assert [one["path"] for one in found["new_files"]] == ["saved", *(f"a{number}" for number in range(7)), "n" * 90] and found["saved"] is None
@@ -90,7 +90,7 @@ def test_while_a_turn_runs_nothing_is_saved_and_that_is_said(machine, root, word
     client.send(client.payload("UserPromptSubmit.prompt"))
     plant(root, {"half": b"written"})
     before = points(machine)
-    assert machine(*words, code=0).out.startswith("a turn of claude runs, so the files of now are not saved: this sends what is saved already\n")
+    assert machine(*words, code=0).out.startswith("a turn of claude is running, so the current files are not saved: this sends what is saved already\n")
     assert points(machine) == before
     client.send(client.payload("Stop.plain"))
     plant(root, {"half": b"and half"})
@@ -100,7 +100,7 @@ def test_while_a_turn_runs_nothing_is_saved_and_that_is_said(machine, root, word
 def test_a_command_in_casrewind_run_is_a_turn(machine, root):
     push = f"echo 1 > made; {sys.executable} -m casrewind push"
     done = subprocess.run([sys.executable, "-m", "casrewind", "run", "--", "sh", "-c", push], cwd=root, env=machine.environment, capture_output=True, text=True, check=True)
-    assert "a turn of run runs" in done.stdout and "saved" not in done.stdout.replace("what is saved already", "").replace("are not saved", "")
+    assert "a turn of run is running" in done.stdout and "saved" not in done.stdout.replace("what is saved already", "").replace("are not saved", "")
 
 
 def test_a_save_that_fails_stops_no_push_and_is_said(machine, root, tmp_path, url):
@@ -112,7 +112,7 @@ def test_a_save_that_fails_stops_no_push_and_is_said(machine, root, tmp_path, ur
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000)),
     )  # fmt: skip
     assert done.returncode == 3 and done.stdout.startswith("pushed 1 checkpoint (") and "large" not in done.stdout
-    assert done.stderr.startswith("casrewind: the files of now were not saved: ")
+    assert done.stderr.startswith("casrewind: the current files were not saved: ")
     assert (elsewhere(machine, tmp_path, url) / "app.py").read_bytes() == b"two\n"
 
 
@@ -129,7 +129,7 @@ def test_after_a_purge_a_push_saves_nothing_first(machine, root, url, tmp_path):
     machine("purge", "secret", "-y", code=0)
     plant(root, {"secret": b"hunter2 again"})
     before = points(machine)
-    assert machine("push", code=0).out.startswith("after a purge the files of now are not saved first: they may have what was purged\n")
+    assert machine("push", code=0).out.startswith("after a purge the current files are not saved first: they may have what was purged\n")
     assert points(machine) == before
     assert machine("push", code=0).out.startswith("saved "), "the purge is done there"
 

@@ -119,7 +119,7 @@ def test_clone_makes_a_project_and_refuses_another_place(sandbox, laptop, url):
 
 def test_export_and_import_carry_a_checkpoint_in_a_stream(sandbox, laptop, tmp_path):
     for name, options, how in (
-        ("sealed", (), "encrypted; import needs the same key"), ("plain", ("--plain",), "PLAIN: everybody who has it can read it"),
+        ("sealed", (), "encrypted; import needs the same key"), ("plain", ("--plain",), "PLAIN: anyone who has it can read it"),
     ):  # fmt: skip
         line = [sys.executable, "-m", "casrewind", "-C", sandbox.root, "export", *options, "last"]
         done = subprocess.run(line, env=sandbox.environment, capture_output=True, check=True)
@@ -190,7 +190,7 @@ def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sa
     said = sandbox("purge", "secret", "-y", code=0).err
     assert f"{url} may still hold it, in what sandbox-4 pushed: casrewind push sends everything anew, and empties that\n" in said
     out = without_numbers(sandbox("push", code=0).out).splitlines()
-    assert out[0] == "after a purge the files of now are not saved first: they may have what was purged"
+    assert out[0] == "after a purge the current files are not saved first: they may have what was purged"
     assert out[1] == "after the purge everything is pushed anew, and what was pushed before it is emptied"
     assert out[2].startswith("pushed 2 checkpoints")
     after = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}

@@ -54,7 +54,7 @@ def test_what_stands_there(casrewind, root):
     casrewind.json("restore", "last", "--yes")
     lines = casrewind("status", code=0).out.splitlines()
     assert lines[0] == "all files are saved, but for what is not captured (below)"
-    assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved by itself", lines[1])
+    assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved automatically", lines[1])
     fields = {line.split()[0]: line for line in lines[1:]}
     assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
     assert "1; 1 restore to undo, 0 to redo" in fields["checkpoints"]
@@ -81,11 +81,11 @@ def test_after_the_last_agent_is_gone_nothing_is_saved_by_itself(casrewind, root
     for agent in ("claude", "codex", "pi", "opencode"):
         casrewind("install", agent, code=0)
         assert casrewind.json("status")["connected"] == [agent]
-        assert "nothing is saved by itself" not in casrewind("status", code=0).out
+        assert "nothing is saved automatically" not in casrewind("status", code=0).out
         casrewind("uninstall", agent, code=0)
         assert casrewind.json("status")["connected"] == []
         assert casrewind("status", code=0).out.splitlines()[1].startswith("saved ")
-        assert ": nothing is saved by itself\n" in casrewind("status", code=0).out
+        assert ": nothing is saved automatically\n" in casrewind("status", code=0).out
 
 
 def test_how_far_back_it_goes_and_what_is_deleted_by_itself(casrewind, root):

@@ -65,7 +65,7 @@ def test_the_result_says_how_to_go_back_and_list_has_a_row(tried, casrewind, roo
     done = casrewind("take", "../try1", "-y", code=3)
     assert re.fullmatch(
         r"taken from \.\./try1\n  5 paths written \(2 merged with later edits\), 1 removed, 0 unchanged\n"
-        r"  the state before is kept; casrewind undo goes back to it\n  the agent will be told \(hooks.tell_agent\)\n", done.out
+        r"  casrewind undo takes this back\n  the agent will be told \(hooks.tell_agent\)\n", done.out
     )
     assert done.err == PLAN[-1] + "\n"
     assert (root / "a.py").read_bytes() == text(l1=b"one", l5=b"five", l7=b"seven")
@@ -238,7 +238,7 @@ def test_what_cannot_be_read_there_is_unknown_and_never_removed_here(user):
 def test_what_was_taken_counts_as_a_persons_edit_in_a_later_restore(tried, casrewind, root):
     casrewind("take", "../try1", "a.py", "new.py", "-y", code=0)
     plan = casrewind("restore", "@1", "-n", code=0).out
-    assert "  4 of these paths were edited outside of a turn since then, and lose that:\n    a.py, new.py, notes.md and 1 more\n" in plan
+    assert "  4 of these paths were edited since then, outside of a turn. Those edits will be lost:\n    a.py, new.py, notes.md and 1 more\n" in plan
     casrewind("restore", "@1", "--keep-edits", "-y", code=0)
     assert (root / "a.py").read_bytes() == text(l5=b"five", l7=b"seven") and (root / "new.py").exists()
     casrewind("undo", "-y", code=0)

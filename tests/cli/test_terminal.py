@@ -297,7 +297,7 @@ def test_e_keeps_edits_and_shows_that_plan_first(terminal, root, workspace):
     session.read_until(b"[y/N/e/d] ")
     lines = session.shown.decode().splitlines()
     assert lines[-4:-1] == [
-        "  2 of these paths were edited outside of a turn since then, and lose that:", "    f, mine",
+        "  2 of these paths were edited since then, outside of a turn. Those edits will be lost:", "    f, mine",
         "  (e keeps them; casrewind undo brings everything back)",
     ]  # fmt: skip
     session.type("e")

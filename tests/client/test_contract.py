@@ -173,7 +173,7 @@ def test_a_command_typed_in_the_client_is_answered_without_the_model(person, tol
     plant(client.project, {"mine": b"x"})
     for command, is_there in ((f"restore {target}", False), ("undo", True)):
         answer = person.type_command(told.session, f"/casrewind {command}")
-        line = re.search(r"to go ahead, type:[\\n\s]+(/casrewind (?:[^\\'\"\n]{1,60} yes [0-9a-z]{1,4}-[0-9a-f]{4}|yes))", answer)  # a plan comes first
+        line = re.search(r"[Tt]o go ahead, type:[\\n\s]+(/casrewind (?:[^\\'\"\n]{1,60} yes [0-9a-z]{1,4}-[0-9a-f]{4}|yes))", answer)  # a plan comes first
         assert line and (client.project / "mine").exists() is not is_there, answer
         person.type_command(told.session, line[1])
         assert (client.project / "mine").exists() is is_there

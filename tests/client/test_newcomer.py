@@ -33,12 +33,13 @@ def went():
 
 def walk(newcomer, readme):
     found = SimpleNamespace(newcomer=newcomer, pictures=[])
+    venv = Readme("docs/wheels.md")
     project, clone = newcomer.home / "shop", newcomer.home / "casrewind"
     plant(project, {"till.py": TILL, "prices.csv": b"apple,1.10\n", "notes/today.md": b"sell apples\n"})
     found.clone = picture(clone)
 
     newcomer.type("cd ~/casrewind")
-    for line in readme.lines("Install", 2):  # the way that needs no further program
+    for line in venv.lines("Without uv or pipx"):  # the way that needs no further program
         newcomer.type(line)
     found.clone_after = picture(clone)
     found.walls = newcomer.type("touch /etc/casrewind-was-here || echo kept out") if newcomer.walled else None
@@ -100,7 +101,7 @@ def walk(newcomer, readme):
     found.undone = newcomer.end(undo)
     found.wrecked_again = picture(project)
     newcomer.type(readme.lines("Uninstall")[0])
-    newcomer.type(readme.word(r"`(rm -r ~/\.local/casrewind [^`]+)`"))
+    newcomer.type(venv.word(r"`(rm -r ~/\.local/casrewind [^`]+)`"))
     return found
 
 
@@ -124,7 +125,7 @@ def test_the_picker_asks_before_it_changes_anything(went):
 
 def test_the_files_are_those_of_before_the_prompt(went):
     assert differences(went.restored, went.pictures[2]) == {}
-    assert "restored to " in went.said and "casrewind undo goes back to it" in went.said
+    assert "restored to " in went.said and "casrewind undo takes this back" in went.said
 
 
 def test_the_command_that_was_printed_goes_on_from_the_turns_before(went):

@@ -173,7 +173,7 @@ def test_a_command_that_takes_more_than_a_turn_back_is_planned_first(client, tol
     mine, session = client.project / "mine.txt", front.session()
     mine.write_text("mine")
     plan = front.order("/casrewind back 2", ends="to go ahead")
-    assert "- mine.txt" in plan and "outside of a turn since then, and loses that:\n    mine.txt\n" in plan
+    assert "- mine.txt" in plan and "since then, outside of a turn. Those edits will be lost:\n    mine.txt\n" in plan
     assert (alpha(client), mine.read_text()) == (b"spoilt\n", "mine")
     mine.write_text("mine, and more")
     done = front.order(line_to_type(plan), ends="where it was before")

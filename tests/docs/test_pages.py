@@ -16,7 +16,7 @@ from support.generate_sessions import sessions
 
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"
-STANDS_FOR = {"PATH": "till.py", "AGENT": "claude", "COMMAND": "true", "OLD": "../gone", "DIR": "../out", "REF": "last"}
+STANDS_FOR = {"PATH": "till.py", "AGENT": "claude", "COMMAND": "true", "OLD": "../gone", "DIR": "../out", "REF": "last", "N": "1"}
 NOT_RUN = ("--in-place", "--text", "completion", "casrewind restore --continue", "casrewind restore --abort", "casrewind adopt", "--aggressive", "casrewind push")
 """Refused here (the client lives, no restore was interrupted, nothing was moved, there is no remote), or with input of their own."""
 
@@ -52,7 +52,7 @@ def test_the_variables_of_the_configuration_page_are_all_that_there_are():
     assert missing <= {"XDG_CONFIG_DIRS", "CASREWIND_"}, missing
 
 
-@pytest.mark.parametrize("name", ["limits", "faq", "troubleshooting", "comparison", "containers", "configuration", "python"])
+@pytest.mark.parametrize("name", ["../README", "limits", "faq", "troubleshooting", "comparison", "containers", "configuration", "python"])
 def test_every_command_of_a_page_works(name, tmp_path):
     """In a project with two turns behind it; where there is a question, the answer is yes."""
     lines = lines_of(DOCS / f"{name}.md")
@@ -67,7 +67,7 @@ def test_every_command_of_a_page_works(name, tmp_path):
             scratch.client("claude").turn(prompt)
         wrong = {}
         for line in lines:
-            words = re.sub(r"\b[A-Z]+\b", lambda word: STANDS_FOR.get(word[0], word[0]), line)
+            words = re.sub(r"\b[A-Z]+\b", lambda word: STANDS_FOR.get(word[0], word[0]), re.sub(r"[\[\]]|\.\.\.", "", line))
             if words.split()[1] in ("restore", "revert", "take", "jump", "back", "undo", "redo", "purge") and "--to" not in words and "--dry-run" not in words:
                 words += " --yes"
             if words.split()[1] == "bisect":

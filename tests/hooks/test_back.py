@@ -60,7 +60,7 @@ def test_a_dry_run_shows_the_plan_asks_nothing_and_changes_nothing(told, root, c
     client, prompts, _ = told
     before, sessions = picture(root), sorted(os.listdir(client.transcript.parent))
     found = casrewind("back", "-n", "2", *what, code=0)
-    assert found.err == "" and "Go on?" not in found.out and "undo goes back" not in found.out
+    assert found.err == "" and "Go on?" not in found.out and "undo takes this back" not in found.out
     assert ("would restore" in found.out) == (what != ("--chat",))
     assert ("would take back 2 prompts" in found.out) == (what != ("--code",))
     shape = casrewind.json("back", "--dry-run", "2", *what)

@@ -61,12 +61,12 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     terminal.press("Home", "b")
     terminal.shows("Restore chat and files", f'before "{prompts[1].text[:20]}', "taken back: ")
     terminal.press("y")
-    terminal.shows("Done", "casrewind undo goes back to it", "forked: claude")
+    terminal.shows("Done", "casrewind undo takes this back", "forked: claude")
     assert picture(root) == pictures[1] and client.transcript.read_bytes() == original
     terminal.press("Enter")
     terminal.shows("restored to before")
     terminal.press("q")
-    shown = terminal.shows("ended with 0", "restored to ", "casrewind undo goes back to it", "forked: ")
+    shown = terminal.shows("ended with 0", "restored to ", "casrewind undo takes this back", "forked: ")
     fork = re.search(r"--resume (\S+)", shown)[1]
     path = client.transcript.with_name(fork + ".jsonl")
     assert texts(path) == [prompts[0].text]

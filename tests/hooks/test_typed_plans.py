@@ -40,7 +40,7 @@ def typed(conversation, command):
 
 def line_of(answer):
     """The line that an answer says to type."""
-    assert "nothing has changed yet; to go ahead, type:" in answer, answer
+    assert "nothing has changed yet. To go ahead, type:" in answer, answer
     assert line_to_type(answer) == answer.splitlines()[-1].strip()
     return line_to_type(answer)
 
@@ -53,13 +53,13 @@ def test_what_changes_files_is_planned_and_done_with_the_line_that_the_plan_says
     lines = plan.splitlines()
     assert lines[0].startswith('back to before "round to cents" (') and lines[0].endswith("2 written, 3 REMOVED"), plan
     assert lines[1:4] == ["  - change.py", "  - notes.txt", "  - plan.md"] and "  ~ till.py" in lines[4:]
-    assert "  2 of these paths were edited outside of a turn since then, and lose that:\n    README.md, plan.md\n" in plan
+    assert "  2 of these paths were edited since then, outside of a turn. Those edits will be lost:\n    README.md, plan.md\n" in plan
     line = line_of(plan)
     assert line == "/casrewind yes"
     done = typed(first, line)
     assert picture(root) == pictures[2]
     assert 'restored to before "round to cents"' in done and "2 paths written, 3 removed" in done and "  - plan.md" in done and "  ~ README.md" in done
-    assert "the state before is kept; /casrewind undo goes back to it" in done and "taken back: give change" in done
+    assert "/casrewind undo takes this back" in done and "taken back: give change" in done
     done = typed(first, "/casrewind undo")  # one line: it is small, and what it takes back was done just now
     assert picture(root) == before and 'undone: the restore to before "round to cents"' in done and "  + plan.md" in done
     redo = line_of(typed(first, "/casrewind redo"))
@@ -207,7 +207,7 @@ def test_the_smallest_step_is_done_at_once_and_names_its_paths(shop, root):
     first, pictures = shop
     done = typed(first, "/casrewind back")
     assert picture(root) == pictures[0]
-    assert 'restored to before "give change"' in done and "  - change.py" in done and "  ~ till.py" in done and "/casrewind undo goes back" in done
+    assert 'restored to before "give change"' in done and "  - change.py" in done and "  ~ till.py" in done and "/casrewind undo takes this back" in done
 
 
 @pytest.mark.parametrize("why", ["a person's edit", "a person's file", "more than ten paths", "an older turn", "a turn that still runs"])
@@ -228,7 +228,7 @@ def test_else_the_smallest_step_is_planned_too(shop, root, why):
     assert line_of(plan) and picture(root) == before
     for name in ("till.py", "mine"):
         if why in (f"a person's {'edit' if name == 'till.py' else 'file'}",):
-            assert f"outside of a turn since then, and loses that:\n    {name}\n" in plan
+            assert f"since then, outside of a turn. Those edits will be lost:\n    {name}\n" in plan
     assert ("outside of a turn" in plan) == (why.startswith("a person's") or why == "an older turn")
 
 

@@ -168,4 +168,4 @@ def test_the_end_of_an_interrupted_restore_names_what_it_did_and_how_to_go_back(
         assert f"casrewind restore {identity} goes back to the half-restored state\n" in done
         casrewind("restore", identity, "-y", code=0)
     else:
-        assert done.startswith("restored: ") and "  - new/ (9 files)\n" in done and "casrewind undo goes back to it" in done
+        assert done.startswith("restored: ") and "  - new/ (9 files)\n" in done and "casrewind undo takes this back" in done

@@ -91,11 +91,11 @@ def test_what_a_turn_without_a_seen_end_changed_may_contain_edits(told, root, ca
     text = casrewind("restore", first.id, "-n", code=0).out
     if how == "cut short":
         assert found[:2] == ((b"README.md", b"notes"), (b"till",)), "what is proved is not named twice"
-        assert "  2 of these paths were edited outside of a turn since then, and lose that:\n    README.md, notes\n" in text
+        assert "  2 of these paths were edited since then, outside of a turn. Those edits will be lost:\n    README.md, notes\n" in text
     else:
         assert found[:2] == ((), (b"notes", b"till"))
     possible = [path.decode() for path in found.possible]
-    were = f"{len(possible)} of these paths may contain your edits (their turn has no seen end):"
+    were = f"{len(possible)} of these paths may contain your edits (casrewind did not see their turn end, as after Esc):"
     assert f"  {were}\n    {', '.join(possible)}\n" in text
     assert casrewind.json("restore", first.id, "-n")["edited_outside"] == [path.decode() for path in found.proved]
 
@@ -125,7 +125,7 @@ def test_a_plan_names_three_of_them_and_json_all(told, root, casrewind):
     turn(told, "a", till="1")
     plant(root, {f"mine{number}": b"m" for number in range(5)})
     turn(told, "b", till="2")
-    line = "  5 of these paths were edited outside of a turn since then, and lose that:\n    mine0, mine1, mine2 and 2 more\n"
+    line = "  5 of these paths were edited since then, outside of a turn. Those edits will be lost:\n    mine0, mine1, mine2 and 2 more\n"
     every = [f"mine{number}" for number in range(5)]
     assert line in casrewind("restore", "@2", "-n", code=0).out
     assert casrewind.json("restore", "@2", "-n")["edited_outside"] == every
@@ -150,5 +150,5 @@ def test_the_picker_names_them_in_its_question(told, root):
 
     with pytest.raises(Declined):
         model.restore(row, CODE, (), ask)
-    assert "  1 of these paths was edited outside of a turn since then, and loses that:" in asked
-    assert asked[asked.index("  1 of these paths was edited outside of a turn since then, and loses that:") + 1] == "    README.md"
+    assert "  1 of these paths was edited since then, outside of a turn. Those edits will be lost:" in asked
+    assert asked[asked.index("  1 of these paths was edited since then, outside of a turn. Those edits will be lost:") + 1] == "    README.md"

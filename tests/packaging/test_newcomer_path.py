@@ -21,6 +21,7 @@ from support.sample_start import by_turns
 
 TOP = Path(__file__).resolve().parents[2]
 pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(900)]
+VENV = Readme("docs/wheels.md")
 WAYS = {"uv": "uv tool install", "pipx": "pipx install", "venv": "python3 -m venv"}
 
 
@@ -57,8 +58,8 @@ class Newcomer(sessions.Scratch):
 
 def works(newcomer, readme, way):
     """From the installation to the first turn, in the words of README: (the project, the client)."""
-    (block,) = [block for block in range(3) if readme.lines("Install", block)[0].startswith(WAYS[way])]
-    for line in readme.lines("Install", block):
+    (lines,) = [lines for lines in (*(readme.lines("Install", block) for block in range(2)), VENV.lines("Without uv or pipx")) if lines[0].startswith(WAYS[way])]
+    for line in lines:
         newcomer.type(line)
     newcomer.type(f"cd {newcomer.home}")
     newcomer.plant()
@@ -105,7 +106,7 @@ def away(newcomer, readme, way):
     """Uninstall, by the lines for this way."""
     uninstall, by_uv = readme.lines("Uninstall")
     newcomer.type(uninstall)
-    ways = {"uv": by_uv, "pipx": readme.word(r"`(pipx uninstall casrewind)`"), "venv": readme.word(r"`(rm -r ~/\.local/casrewind [^`]+)`")}
+    ways = {"uv": by_uv, "pipx": readme.word(r"`(pipx uninstall casrewind)`"), "venv": VENV.word(r"`(rm -r ~/\.local/casrewind [^`]+)`")}
     newcomer.type(ways[way])
 
 

@@ -198,7 +198,7 @@ def test_without_a_network_status_says_why_and_the_next_push_is_complete(pushing
         pushing.has_ended()
     said = pushing.casrewind("status", code=0)
     assert "2 checkpoints not pushed (since " in said.out and said.err == ""
-    assert re.search(rf"! the push by itself failed \d+ \w+ ago: {pushing.url} cannot be reached: connection refused", said.out)
+    assert re.search(rf"! the automatic push failed \d+ \w+ ago: {pushing.url} cannot be reached: connection refused", said.out)
     assert pushing.casrewind("statusline", code=0).out.endswith(", not pushed yet, push failed\n")
     found = pushing.casrewind.json("remote")
     assert found["problem"].startswith(f"{pushing.url} cannot be reached") and found["failed_at"] and found["not_pushed"] == 2

@@ -15,7 +15,7 @@ DATA = Path(__file__).parent.parent / "agents" / "data"
 
 def line_to_type(answer):
     """The line with which a person agrees to the plan in an answer, or None."""
-    found = re.search(r"to go ahead, type:\s+(/\S*casrewind (?:\S.* yes [0-9a-z]{1,4}-[0-9a-f]{4}|yes))$", answer, re.M)
+    found = re.search(r"[Tt]o go ahead, type:\s+(/\S*casrewind (?:\S.* yes [0-9a-z]{1,4}-[0-9a-f]{4}|yes))$", answer, re.M)
     return found and found[1]
 
 

@@ -32,10 +32,10 @@ _PROMPT = re.compile(r"^\[(\d+)\] \$$")
 
 
 class Readme:
-    """What it says, found where a reader would look."""
+    """What it says, found where a reader would look; or what another `page` says, to which it links."""
 
-    def __init__(self):
-        self.text = (TOP / "README.md").read_text("utf-8")
+    def __init__(self, page="README.md"):
+        self.text = (TOP / page).read_text("utf-8")
 
     def lines(self, heading, number=0):
         """The command lines of one of the sh blocks below a heading."""

@@ -135,7 +135,7 @@ def _side_title(context: "Context", side: Side) -> str:
 
 def _report_missing_paths(found: "Comparison") -> int:
     for path in found.missing:
-        remark(f"casrewind: no such path: {printable(path)}: no checkpoint that was compared has it, nor the worktree")
+        remark(f"casrewind: no such path: {printable(path)}: neither the compared checkpoints nor the worktree have it")
     return REMARKS if found.missing else OK
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind doctor",),
     options=(
-        AGENT._replace(help="as for install (default: all that are there)", nargs="?"),
+        AGENT._replace(help="as for install (default: all that are installed)", nargs="?"),
         JSON,
     ),
     more="Runs the hooks once to see the result.",
@@ -108,7 +108,7 @@ def run(settings: Settings, options: "ParsedOptions") -> int:
         if problem := re2_problem():
             print_line("google-re2")
             print_line(f"  ! installed, and cannot be loaded: {printable(problem)}")
-            print_line("    ignore rules have the same verdicts without it, more slowly; casrewind[re2] installs it anew")
+            print_line("    without it, ignore rules give the same answers, only more slowly; casrewind[re2] installs it again")
     return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
 
 
@@ -266,7 +266,7 @@ def _print_reports(reports: Sequence[ClientReport], reasons: Sequence[str], *, e
         print_line(f"all well: the hooks of {' and '.join(client.title for client in hooked)} work")
     else:
         name = f" {reports[0].client.name}" if everything else ""
-        print_line(f"nothing is installed: casrewind install{name} lets checkpoints be made without asking")
+        print_line(f"nothing is installed: casrewind install{name} turns on automatic checkpoints")
     absent = [] if everything else [report for report in reports if not _is_installed_or_used(report)]
     for report in reports:
         if report not in absent:

@@ -51,7 +51,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         remark(f"casrewind: damaged: {problem.detail}")
     if found.problems:
         more = f"{len(found.problems):,} in all; " if len(found.problems) > _SHOWN else ""
-        remark(f"casrewind: {more}what is damaged is not counted: casrewind verify says whom it affects")
+        remark(f"casrewind: {more}what is damaged is not counted: casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if found.problems else OK
 
 

@@ -23,12 +23,12 @@ COMMAND = Command(
     examples=("casrewind export @1 > turn.export", "casrewind export > all.export"),
     options=(
         REF._replace(help="a checkpoint (default: all)", nargs="?"),
-        flag("--plain", "without encryption: everybody who has the stream can read it"),
+        flag("--plain", "do not encrypt: anyone who has the stream can read it"),
         Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE"),
     ),
     more=(
         "Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with last, it saves "
-        "the files of now first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop "
+        "the current files first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop "
         "import -"
     ),
     saves=True, stays=True,
@@ -54,7 +54,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     points = None if options.ref is None else [lookup.checkpoint(context, options.ref)]
     made = archive.export(context, sys.stdout.buffer, master, points, None if found is None else found[1])
     done()
-    how = "PLAIN: everybody who has it can read it" if master is None else "encrypted; import needs the same key"
+    how = "PLAIN: anyone who has it can read it" if master is None else "encrypted; import needs the same key"
     if line := saved_first_line(first):
         remark(line)
     which = "" if points is None else f" {points[0].id}, {age_in_words(points[0].created_ns)}"

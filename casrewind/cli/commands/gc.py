@@ -26,7 +26,7 @@ COMMAND = Command(
     ),
     more=(
         "Never deletes the newest checkpoint, pinned or labelled ones, those of live sessions, or what undo needs. Runs "
-        "by itself once a day, and when the store has reached its size limit."
+        "automatically once a day, and when the store has reached its size limit."
     ),
     stays=True,
 )

@@ -171,7 +171,7 @@ def _print_installed(found: Installed) -> None:
         print_line("  note: the hooks name the Python of this machine: do not share these settings with other people")
     if found.program is None:
         print_line(f"  note: {client.program} is not on the PATH here: is {client.title} installed?")
-    print_line("  sessions that start from now on have it; casrewind status in the project shows the checkpoints that they make")
+    print_line("  it works in new sessions; casrewind status in the project shows their checkpoints")
 
 
 def _shape_of_installed(found: Installed) -> Shape:

@@ -40,7 +40,7 @@ COMMAND = Command(
         Option(("--grep",), "only rows with TEXT in the prompt, label or meta", "TEXT"),
         Option(("--session",), "only turns of this agent session (its id, or 4 characters of it) and of the ones it continues", "ID"),
         flag("--all", "every checkpoint, with safety checkpoints and other worktrees"),
-        flag("--remote", "what was pulled from other machines, in place of what was made here"),
+        flag("--remote", "what was pulled from other machines, instead of what was made here"),
         flag("--oneline", "one short line for each row"),
         flag("--reverse", "oldest first"),
         JSON,

@@ -38,8 +38,8 @@ COMMAND = Command(
     examples=("casrewind log -n 3", "casrewind log src/till.py -p", "casrewind log -S 'def total('"),
     options=(
         Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="*"),
-        Option(("-S",), "only rows in which the number of occurrences of TEXT changed", "TEXT", "text", group="search"),
-        Option(("-G",), "only rows with an added or removed line that matches REGEX, as Python has it", "REGEX", "regex", group="search"),
+        Option(("-S",), "only rows that added or removed TEXT", "TEXT", "text", group="search"),
+        Option(("-G",), "only rows that added or removed a line that matches REGEX (in Python's syntax)", "REGEX", "regex", group="search"),
         NUMBER,
         flag("--all", "of a PATH: include safety checkpoints"),
         choice("form", "patch", "-p", "--patch", "show each change as a patch"),
@@ -103,7 +103,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         _report_search(search, options, is_found=is_found)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
-        remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify says whom it affects")
+        remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if damaged else OK
 
 

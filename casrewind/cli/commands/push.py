@@ -39,12 +39,12 @@ COMMAND = Command(
         flag("--purge-held", "after a purge: empty what was pushed before, even if clones use it"),
         ASSUME_YES,
         flag("--background", "start a process that pushes, and do not wait for it", group="how"),
-        Option(("--wait",), "the same, wait for its end at most AGE (1.2s, 1m), and start it again if it fails", "AGE", group="how"),
+        Option(("--wait",), "the same, but wait up to AGE (1.2s, 1m) for its end, and start it again if it fails", "AGE", group="how"),
         AUTO, JSON,
     ),
     more=(
-        "Saves the files of now first, unless a turn of an agent runs. Sends each file and conversation once, "
-        "encrypted. A push that was cut goes on with the next one. The setting remote.push lets hooks push by "
+        "Saves the current files first, unless an agent's turn is running. Sends each file and conversation once, "
+        "encrypted. The next push continues one that was interrupted. The setting remote.push lets hooks push by "
         "themselves."
     ),
     saves=True, stays=True,
@@ -151,7 +151,7 @@ def _may_push_anew(context: "Context", opened: "Remote", options: "ParsedOptions
 def remark_on_save(first: "SavedFirst") -> bool:
     """Say what the save before a push could not take. True if there is something."""
     if first.problem:
-        remark(f"casrewind: the files of now were not saved: {first.problem}")
+        remark(f"casrewind: the current files were not saved: {first.problem}")
     faults = () if first.saved is None else first.saved.faults
     print_lines(skipped_lines(faults))
     return bool(first.problem or faults)
@@ -203,7 +203,7 @@ def _push_in_background(context: "Context", options: "ParsedOptions", wait: floa
 def _pushed_lines(found: "Pushed", going: "Outgoing", url: str, *, all_saved: bool) -> list[str]:
     what = f"{plural(found.checkpoints, 'checkpoint')} ({plural(found.blobs, 'blob')}, {human_size(found.size)})"
     if found.dry_run:
-        first = f"would save the files of now first ({signed_counts(going.unsaved)})" if any(going.unsaved) else ""
+        first = f"would save the current files first ({signed_counts(going.unsaved)})" if any(going.unsaved) else ""
         if found.checkpoints:
             return [*filter(None, [first]), f"would push {what}, before compression"]
         return [f"{first}, and push that" if first else f"nothing to push: all checkpoints are on {url}"]

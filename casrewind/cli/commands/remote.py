@@ -60,7 +60,7 @@ COMMAND = Command(
         flag("--show", "with key: print the key, on a terminal only", group="key"),
         flag("--add", "with key: let one more passphrase open it", group="key"),
         flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
-        flag("--strangers", "with verify: list the objects that nobody with the key put there"),
+        flag("--strangers", "with verify: list the objects that were put there without the key"),
         flag("--forgotten", "with gc: remove what this machine pushed and its own gc has forgotten since"),
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"),
         ASSUME_YES, JSON,
@@ -178,7 +178,7 @@ def _run_key_action(context: "Context", options: "ParsedOptions") -> int:
         if not sys.stdout.isatty():
             raise errors.UsageError("the key is shown on a terminal only", "run casrewind remote key --show there")
         print_line(configs.key_as_text(configs.key(directory, found)))
-        print_line(f"who has this key reads all that is pushed to {found.url}")
+        print_line(f"anyone with this key can read everything that is pushed to {found.url}")
         return OK
     if options.add:
         if not can_person_answer():

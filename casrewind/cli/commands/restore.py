@@ -93,7 +93,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpoint", done: Done) -> int:
     scope = words.paths_of(context, options.rest, [point], options)
     if options.dashed and not scope:
-        raise errors.UsageError("restore REF -- needs at least one path behind the dashes")
+        raise errors.UsageError("restore REF -- needs at least one path after the dashes")
     target, moved = target_of(context, point), words.Words(context, options).why_numbers_moved(options.ref or "")
     edits: ChosenEdits | None = None
 
@@ -143,7 +143,7 @@ def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "
         raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")
     scope = words.paths_of(context, options.rest, [point], options)
     if options.dashed and not (scope and both):
-        raise errors.UsageError("paths behind -- limit what is done to files: they go with --code or --both, and are not none")
+        raise errors.UsageError("paths after -- limit which files change: give at least one, with --code or --both")
     moved = words.Words(context, options).why_numbers_moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved))
     found = target_of(context, point)

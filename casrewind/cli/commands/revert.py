@@ -41,13 +41,13 @@ COMMAND = Command(
         REF._replace(help="the turn, as in @2, or all from one to another, as in @4..@2", nargs="?"),
         PATHS,
         Option(("--session",), "reverse all turns of this agent session: its id, or 4 characters of it", "ID"),
-        choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore those of before the turn"),
+        choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore the lines from before the turn"),
         choice(
             "conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"
         ),
-        flag("--shared", "also paths that another turn may have changed at the same time, or you after Esc"),
-        flag("--running", "also what a turn that still runs has changed so far"),
-        flag("--known", "of several turns, leave out each one with an unknown change"),
+        flag("--shared", "also reverse paths that another turn may have changed at the same time, or you after Esc"),
+        flag("--running", "also reverse what a running turn has changed so far"),
+        flag("--known", "of several turns, skip those with an unknown change"),
         HUNKS, SKIP_DAMAGED, DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,
     ),
     usage=("[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]"),
@@ -78,7 +78,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     another = named.first_other_turn(options.paths, changes)
     if another is not None:
         several = f"casrewind revert {_range_with(turns, another)} reverses all from one to the other"
-        raise errors.UsageError(f"{another} is another turn, and behind a turn revert takes paths", several)
+        raise errors.UsageError(f"{another} is another turn, and after a turn revert takes paths", several)
     oldest = named.view.points[turns[-1].before or ""]
     moved = named.why_numbers_moved(f"@{turns[0].n}")
     name = f"{name}, chosen hunks only" if options.patch else name

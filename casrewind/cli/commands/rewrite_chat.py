@@ -35,7 +35,7 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     planned = rewind.rewind_to_checkpoint(context, point, in_place=True, dry_run=True)
     done()
     print_lines(removed_prompts(planned), sys.stderr)
-    remark(f"The conversation of {point.id} will be cut in its own session; as it is now it is kept beside:")
+    remark(f"The conversation of {point.id} will be cut in its own session; a copy of it as it is now is kept beside it:")
     remark(f"  {printable(planned.transcript)}")
     sys.stderr.write(f"Type {_WORD} to do it: ")
     sys.stderr.flush()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind run -m 'new formatter' -- make format",),
     options=(
-        MESSAGE._replace(help="name of the turn in place of the command line, and label of both checkpoints"),
+        MESSAGE._replace(help="a name for the turn, and a label for both checkpoints"),
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
     ),
     usage=("[-m MESSAGE] [--] COMMAND ...",),

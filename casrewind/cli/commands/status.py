@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind status", "casrewind status --ignored"),
     options=(
-        flag("--ignored", "list all that ignore rules leave out; counts all of it, however long that takes"),
+        flag("--ignored", "list everything that ignore rules leave out, however long it takes to count it"),
         JSON,
     ),
     tells_faults=True, tells_restore=True,
@@ -98,7 +98,7 @@ def _print_status(
     context: "Context", found: Status, seen: Sequence[AgentSeen], connected: Sequence[str], options: "ParsedOptions"
 ) -> None:
     if found.protected and found.last is not None and not connected:
-        print_line(f"saved {age_in_words(found.last.created_ns)}; no agent is connected: nothing is saved by itself")
+        print_line(f"saved {age_in_words(found.last.created_ns)}; no agent is connected: nothing is saved automatically")
     elif found.protected and found.last is not None:
         print_line(f"protected by the checkpoint made {age_in_words(found.last.created_ns)}")
     else:

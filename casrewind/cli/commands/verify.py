@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind verify --quick",),
     options=(
-        flag("--quick", "check the structure, and only that content exists", group="how"),
+        flag("--quick", "check only the structure, and that content exists", group="how"),
         flag("--repair", "repair what can be repaired and set damaged files aside, then check", group="how"),
         JSON,
     ),

@@ -95,13 +95,13 @@ def choice(dest: str, const: object, *words: str) -> Option:
 JSON = flag("--json", "print one JSON object")
 ASSUME_YES = flag("-y", "--yes", "do not ask")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
-OPEN_FILES = flag("--open-files", "change a database, too, that a program has open; what is restored may be lost")
+OPEN_FILES = flag("--open-files", "also change a database that a program has open; the program may overwrite it")
 REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=positive_number)
 HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add -p, and change only what is chosen")
 SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
 EDITS = (
-    choice("keep_edits", True, "--keep-edits", "take back what the turns since then changed, and keep what was edited outside of them"),
+    choice("keep_edits", True, "--keep-edits", "undo only what the turns since then changed, and keep all other edits"),
     choice("keep_edits", False, "--exact", "restore the exact state (default; restore.keep_edits changes that)"),
 )
 SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")

@@ -230,7 +230,7 @@ class PlanQuestion:
         yield from (*self.notes, *notes_above_plan(self._context, plan))
         yield restored.headline(self._title(), plan)
         yield from self._lines_below_title(plan, strange, restored.OPTION)
-        yield Line("nothing has changed yet; to go ahead, type:")
+        yield Line("nothing has changed yet. To go ahead, type:")
         yield Line(f"  {line}")
 
 

@@ -17,9 +17,9 @@ _SHOWN, _WIDTH = 8, 60
 """New files that are named, and the columns of a name."""
 _DAY = 86400
 _PUSHES = {
-    "off": "nothing is pushed by itself (remote.push = off)",
-    "turns": "pushed by itself after turns",
-    "session_end": "pushed by itself at the end of a session",
+    "off": "nothing is pushed automatically (remote.push = off)",
+    "turns": "pushed automatically after turns",
+    "session_end": "pushed automatically at the end of a session",
 }
 
 
@@ -33,7 +33,7 @@ def not_pushed(found: "Unsent") -> str:
 
 
 def remote_lines(found: "Unsent", setting: str, without_effect: Sequence[str] = ()) -> list[str]:
-    """When the last push and verify were, why the last push by itself failed, and what is pushed by itself (`setting`).
+    """When the last push and verify were, why the last automatic push failed, and what is pushed automatically (`setting`).
     `without_effect`: sentences about variables that do not count."""
     notes = found.notes
     last = [f"last push {age_in_words(notes.pushed_ns)}"] if notes.pushed_ns else []
@@ -42,7 +42,7 @@ def remote_lines(found: "Unsent", setting: str, without_effect: Sequence[str] = 
         last.append(f"last verify {age_in_words(notes.verified_ns)}{found_damage}")
     lines = ["; ".join((*last, _PUSHES[setting])), *(f"! {sentence}" for sentence in without_effect)]
     if notes.problem:
-        lines.append(f"! the push by itself failed {age_in_words(notes.failed_ns)}: {notes.problem}")
+        lines.append(f"! the automatic push failed {age_in_words(notes.failed_ns)}: {notes.problem}")
     if notes.damage:
         lines.append("! casrewind remote verify names what is damaged")
     return lines

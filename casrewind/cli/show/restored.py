@@ -100,7 +100,7 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
 def _way_back_lines(report: "Restored") -> Iterator[Line]:
     """How to go back to the state before. It needs no id: --json has that."""
     if report.op in _SAYS_WAY_BACK and report.safety:
-        yield Line("  the state before is kept; casrewind undo goes back to it")
+        yield Line("  casrewind undo takes this back")
     if report.only_copies and report.safety:
         names = first_names([item.path for item in report.only_copies])
         yield Line(f"  the state before is pinned: it may have the only copy of {names}")
@@ -310,16 +310,16 @@ def outside_lines(found: OutsideEdits, option_that_keeps: str = OPTION) -> Itera
     """The paths of a plan with edits that were made outside of a turn, or may have been. `option_that_keeps`: what keeps them, if
     it can be had."""
     if found.proved:
-        were, lose = ("was", "loses") if len(found.proved) == 1 else ("were", "lose")
-        since = f"outside of a turn {'here' if found.is_of_machine else 'since then'}" if not found.is_of_undo else "since the restore"
-        yield Line(f"  {len(found.proved):,} of these paths {were} edited {since}, and {lose} that:")
+        were = "was" if len(found.proved) == 1 else "were"
+        since = f"{'here' if found.is_of_machine else 'since then'}, outside of a turn" if not found.is_of_undo else "since the restore"
+        yield Line(f"  {len(found.proved):,} of these paths {were} edited {since}. Those edits will be lost:")
         yield Line(f"    {first_names(found.proved)}")
         if found.is_of_undo:
             yield Line("  (undo without --all keeps them; casrewind redo brings them back)")
         if option_that_keeps and found.can_stay:
             yield Line(f"  ({option_that_keeps} keeps them; casrewind undo brings everything back)")
     if found.possible:
-        yield Line(f"  {len(found.possible):,} of these paths may contain your edits (their turn has no seen end):")
+        yield Line(f"  {len(found.possible):,} of these paths may contain your edits (casrewind did not see their turn end, as after Esc):")
         yield Line(f"    {first_names(found.possible)}")
 
 
