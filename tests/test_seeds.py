@@ -1,4 +1,4 @@
-"""docs/internals/seeds.md has an answer for every behaviour of the earlier systems, and every test that it names exists."""
+"""tests/seeds.md has an answer for every behaviour of the earlier systems, and every test that it names exists."""
 
 import ast
 import functools
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent.parent
-PAGE = HERE / "docs" / "internals" / "seeds.md"
+PAGE = HERE / "tests" / "seeds.md"
 
 LISTS = {"SZ-": 41, "P-": 17, "T-": 8, "E-": 7, "C-": 14, "SZ-R": 8}
 """How many behaviours there are of each kind. This list is closed."""

@@ -107,7 +107,7 @@ def install_line(home, line, **more):
 
 def test_nothing_is_installed_and_that_is_said(doctor, home, root):
     said = doctor().out
-    assert said.startswith("nothing is installed: casrewind install lets")
+    assert said.startswith("nothing is installed: casrewind install turns on")
     assert "Not here: Claude Code, Factory Droid, Pi" in said and "is not on the PATH" not in said
     assert "claude is not on the PATH" in doctor("claude").out
     found = doctor.json()

@@ -1,4 +1,4 @@
-"""What earlier tools of this kind do, or fail to do, and no other test looks at (docs/internals/seeds.md)."""
+"""What earlier tools of this kind do, or fail to do, and no other test looks at (tests/seeds.md)."""
 
 import os
 import random
