@@ -16,7 +16,6 @@ from support.trees import plant
 
 kinds = ("in place", "append", "then gone")
 
-
 def halves(root, settings, size, way, rounds=5):
     """The rounds in which a save recorded half a write as clean."""
     plant(root, {f"walk/{place}/{n}": b"" for place in range(4) for n in range(300)})
@@ -51,7 +50,6 @@ def halves(root, settings, size, way, rounds=5):
             bad.append([number, "what was there when the save began is not held"])
     return bad
 
-
 class Watch:
     """What a save opens and lists below the worktree, as the interpreter tells of it: the moments that there are."""
 
@@ -63,11 +61,9 @@ class Watch:
         if self.call is not None and event in ("open", "os.scandir") and isinstance(arguments[0], bytes | int):
             self.call(arguments[0])
 
-
 def clear_up(workspace, number):
     if number % 200 == 199:  # else each save lists thousands of packs
         workspace.gc(Limits(max_age=None, max_count=1))
-
 
 def held(workspace, name):
     """The bytes of a file in the state that a save finds now, and whether it is named as unstable."""
@@ -76,11 +72,10 @@ def held(workspace, name):
     data = None if entry is None else b"".join(workspace._context.store.content(entry))
     return data, name in workspace.domain(point).unstable
 
-
 def moments(root, settings, rounds):
     """Saves with the second half at a random moment; counts, and the rounds that recorded half a write as clean.
 
-    Behind the last look at the file nobody can know that there will be more: docs/internals/decisions/0008.
+    Behind the last look at the file nobody can know that there will be more: docs/internals/design.md.
     """
     chance, counts, bad, usual = random.Random(5), collections.Counter(), [], 12
     plant(root, {f"walk/{place}/{n}": b"" for place in range(8) for n in range(4)})
@@ -127,7 +122,6 @@ def moments(root, settings, rounds):
             clear_up(workspace, number)
     return counts, bad
 
-
 def races(root, settings, rounds):
     """As `moments`, but the writer is another process that pauses for up to 3 ms between its halves."""
     plant(root, {"file": b"\1" * SIZE, **{f"walk/{place}/{n}": b"" for place in range(20) for n in range(20)}})
@@ -160,7 +154,6 @@ def races(root, settings, rounds):
         counts["half a write, the other half came behind the last look"] += 1
     return counts, bad
 
-
 def write(path, log):
     chance, number = random.Random(6), 1
     fd = os.open(path, os.O_WRONLY)
@@ -175,7 +168,6 @@ def write(path, log):
             os.pwrite(fd, half, SIZE // 2)
             print(half[0], first, time.monotonic(), file=file)
             time.sleep(chance.random() * 0.01)
-
 
 SIZE = 200_000
 
