@@ -103,7 +103,7 @@ def parse_size(text: str, what: str) -> int:
 
     match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII) if len(text) <= _LONGEST else None
     if match is None:
-        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is no size", "write it like 5GiB, 300MB or 4096")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is not a size", "write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
     result = float(number) * (1024 if binary else 1000) ** _POWERS[power.lower()]
     if result > _MAX_BYTES:
@@ -136,7 +136,7 @@ def parse_count(text: str, what: str) -> int:
     """A number of 1 or more. Raises UsageError."""
     word = text.strip()
     if not (word.isascii() and word.isdigit()) or int(word[:18]) < 1:
-        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is no number of 1 or more")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is not a number of 1 or more")
     return int(word[:18])
 
 
@@ -314,7 +314,7 @@ def _value_or_raise(kind: str, value: object, what: str) -> Any:  # its type fol
     if kind == "most":
         return 0
     if text not in _WORDS[kind]:
-        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is none of {', '.join(_WORDS[kind])}")
+        raise errors.UsageError(f"{what}: {_shortened_quote(text)} is not one of {', '.join(_WORDS[kind])}")
     return text
 
 

@@ -187,7 +187,7 @@ def write_plugin(directory: str, client: Client, tier: str, version: str) -> lis
         if os.path.lexists(directory) and not os.path.isdir(directory):
             raise errors.AgentError(f"{where} is not a directory", "name a new directory for the plugin")
         if os.path.isdir(directory) and os.listdir(directory) and not _holds_our_plugin(directory):
-            raise errors.AgentError(f"{where} is not empty and holds no plugin of casrewind's", "name a new directory")
+            raise errors.AgentError(f"{where} is not empty and holds no casrewind plugin", "name a new directory")
         for path, data in wanted.items():
             place = os.path.join(directory, path)
             fsio.make_directories(os.path.dirname(place), SHARED)

@@ -406,7 +406,7 @@ class ConversationClient(Client):
         return str(uuid.uuid4())
 
     def read_stored_transcript(self, path: str) -> bytes | None:
-        """A transcript that is no file, as the client has it now; None if transcripts are files."""
+        """A transcript that is no file, to the value that the client has now; None if transcripts are files."""
         return None
 
     def write_fork(self, original: str, session: str, data: bytes, path: str, root: str, environ: Mapping[str, str]) -> str:

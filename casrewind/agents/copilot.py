@@ -181,7 +181,7 @@ class CopilotClient(client.ConversationClient):
         directory = os.path.dirname(path)
         where = printable(directory)
         if not transcript.is_session_id(session) or os.path.lexists(directory):
-            raise errors.AgentError(f"cannot make the session {where}: it is there already, or its name is no id")
+            raise errors.AgentError(f"cannot make the session {where}: it exists already, or its name is not an id")
         try:
             about = _make_session_file(
                 _read_or_empty(os.path.join(old, _ABOUT)), session, self.title_of(data), root, is_fork=old != directory

@@ -26,7 +26,7 @@ def write_fork(
     place, name = os.path.split(transcript)
     directory = os.path.dirname(path)
     if not is_session_id(session) or os.path.lexists(path):
-        raise errors.AgentError(f"cannot make the session {printable(path)}: it is there already, or its name is no id")
+        raise errors.AgentError(f"cannot make the session {printable(path)}: it exists already, or its name is not an id")
     try:
         fsio.make_directories(directory)  # a client may delete it with a project's last session
         fsio.remove_orphans(directory)

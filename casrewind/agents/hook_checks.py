@@ -308,11 +308,11 @@ class _Settings:
         places = {item.scope: item.settings for item in reversed(scopes)}
         stays = next((scope for scope in (PLUGIN, USER) if scope in places), PROJECT)
         uninstall = f"casrewind uninstall {self.client.name}"
-        ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"taking them out of {places.get(LOCAL)} by hand"}
+        ways = {USER: uninstall, PROJECT: f"{uninstall} --scope project", LOCAL: f"take them out of {places.get(LOCAL)} by hand"}
         order = distinct(item.scope for item in scopes)
         where = " and in ".join(f"{printable(places[scope])} ({scope})" for scope in order)
         remedy = " and ".join(printable(ways[scope]) for scope in order if scope != stays)
-        self.problems.append(f"hooks are there more than once, so an event may be saved as often: in {where}; what mends it: {remedy}")
+        self.problems.append(f"hooks are there more than once, so an event may be saved more than once: in {where}; to fix that: {remedy}")
 
     def _add_problems_of_tier(self) -> None:
         known = {hook.event: self.client.lowest_tier_of(hook.event) for hook in self.hooks if hook.event in self.client.events.triggers}

@@ -357,4 +357,4 @@ def _problem_if_not_loaded(program: str, path: str, environ: Mapping[str, str]) 
     names = [locations.real_path(name.removeprefix("file://")) for name in loaded if isinstance(name, str)]
     if locations.real_path(path) in names:
         return []
-    return [f"OpenCode does not load {printable(path)}: casrewind install opencode writes it anew"]
+    return [f"OpenCode does not load {printable(path)}: casrewind install opencode writes it again"]

@@ -399,7 +399,7 @@ def _why_not_loaded(client: PiClient, program: str, path: str, environ: Mapping[
         return f"{client.title} was asked for its commands and {said}{f': {line}' if line else ''}; run it by hand to see"
     if any(_is_our_command(command, path) for command in answer):
         return ""
-    return f"{client.title} does not load {where}: its own error messages say why; casrewind install {client.name} writes it anew"
+    return f"{client.title} does not load {where}: its own error messages say why; casrewind install {client.name} writes it again"
 
 
 def _commands_in(line: bytes) -> list[object] | None:

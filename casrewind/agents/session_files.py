@@ -64,7 +64,7 @@ def refuse_unsafe_transcript_path(client: ConversationClient, path: str, session
     raise errors.AgentError(
         f"refused: the checkpoint names {printable(path) or 'no file'} as the transcript of session {printable(session)}, and "
         f"{client.title} keeps that as a file {printable(named)} below {places}: nothing was written",
-        f"if the client's files are elsewhere, set {variable} as the client has it",
+        f"if the client's files are elsewhere, set {variable} to the value that the client has",
     )
 
 

@@ -39,7 +39,7 @@ def find_problem(client: ConversationClient, data: bytes) -> str:
         transcript.text_or_empty((line.value or {}).get("parentUuid")) for line in transcript.parse_lines_containing(data, b'"parentUuid"')
     )
     parent = next((name for name in parents if name and name in messages), "")
-    return f"this conversation goes on from a message of an unknown kind{_type_in_brackets(messages[parent])}" if parent else ""
+    return f"this conversation continues from a message of an unknown kind{_type_in_brackets(messages[parent])}" if parent else ""
 
 
 def find_version_problem(client: ConversationClient, data: bytes) -> str:

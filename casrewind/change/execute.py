@@ -165,7 +165,7 @@ def interruption_error(error: OSError) -> errors.CasrewindError:
     path = f" at {printable(error.filename)}" if error.filename else ""
     if is_disk_full(error):
         return errors.StoreFull(f"{reason_of(error)} while restoring{path}", f"free some space; {hint}")
-    return errors.WorkspaceError(f"cannot go on restoring{path}: {reason_of(error)}", hint)
+    return errors.WorkspaceError(f"cannot continue restoring{path}: {reason_of(error)}", hint)
 
 
 def record_and_close_journal(

@@ -184,7 +184,7 @@ def _refuse_overlaps(directories: Sequence[str]) -> None:
     for number, one in enumerate(real):
         for other in real[:number]:
             if locations.is_in(one, other) or locations.is_in(other, one):
-                what = f"{printable(other)} and {printable(one)}: one of them is the other, or lies in it"
+                what = f"{printable(other)} and {printable(one)}: they are the same directory, or one lies in the other"
                 raise errors.UsageError(what, "give --to directories beside each other")
 
 

@@ -77,7 +77,7 @@ def open_made_directory(context: Context, directory: str, name: str = "", base: 
     not made so, or the checkpoint is not of this worktree, UnsafePath if the worktree lies in the directory."""
     name = printable(name or directory)
     if not os.path.isdir(directory):
-        raise errors.CheckpointNotFound(f"{name} is no directory", "casrewind restore REF --to DIR makes one to work in")
+        raise errors.CheckpointNotFound(f"{name} is not a directory", "casrewind restore REF --to DIR makes one to work in")
     if base is not None and locations.is_in(context.root.path, locations.real_path(directory)):
         raise errors.UnsafePath(f"refused: {name} is the project, or has it in it", "take brings changes of another directory here")
     is_whole = True

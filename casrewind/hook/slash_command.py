@@ -114,7 +114,7 @@ def _run_for_output(event: Event, root: str) -> str:
         words = [*waiting.words, YES, waiting.code if waiting.is_newest else another_code(waiting.code)]
     if words[0] not in _KNOWN:
         near = did_you_mean(words[0], _KNOWN)
-        return f"{_USAGE}\n{words[0]!r} is no command here{near and f'; {near}'}; nothing was done"
+        return f"{_USAGE}\n{words[0]!r} is not a command here{near and f'; {near}'}; nothing was done"
     said = parse_typed(words)
     if plans is not None and words[0] in _PLANS and said.code is None:
         plans.outdate()

@@ -14,7 +14,7 @@ _SHOWN = 80
 def checked_pairs(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """The keys and values, as a checkpoint holds them. Raises UsageError if they cannot be stored."""
     if not isinstance(meta, Mapping):
-        raise errors.UsageError("meta is no mapping of text to text", "as in meta={'episode': '7'}")
+        raise errors.UsageError("meta is not a mapping of text to text", "as in meta={'episode': '7'}")
     if len(meta) > MOST_KEYS:
         raise errors.UsageError(f"meta has {len(meta)} keys, and a checkpoint stores at most {MOST_KEYS}", "give fewer keys")
     pairs = tuple(meta.items())

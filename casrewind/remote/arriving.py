@@ -160,7 +160,7 @@ def _left_out_in_words(machine: str, clashing: Sequence[str], unreadable: int) -
         said.append(f"{what} of {machine} {verb} left out: known here with other contents (after a purge there, purge here, too)")
     if unreadable:
         verb = "were" if unreadable > 1 else "was"
-        said.append(f"{plural(unreadable, 'record')} of {machine} {verb} left out: what no save makes")
+        said.append(f"{plural(unreadable, 'record')} of {machine} {verb} left out: no save writes such records")
     return said
 
 

@@ -74,7 +74,7 @@ def bucket_error(url: str, verb: str, text: str) -> errors.RemoteError:
         return errors.RemoteError(f"{url} is in another region", "name its region: AWS_REGION, or the option region")
     if match := re.search(_NAME, text):
         name = messages.printable(match[1])
-        return errors.RemoteError(f"an object in {url} has the name {name}, which is none of casrewind's", "delete it")
+        return errors.RemoteError(f"an object in {url} has the name {name}, which is not one of casrewind's", "delete it")
     return _not_reached_error(url, verb, text) or errors.RemoteError(f"{url}: {right} failed: {_server_message(text)}")
 
 

@@ -143,7 +143,7 @@ def _put_together(remote: Remote, chain: str, run: Sequence[_OpenPiece]) -> byte
         for digest, use, data in one.reader.blobs({blob.digest for blob in one.reader.table.blobs}):
             row = bytes((use,)) + digest
             if digests.of(data) != digest:
-                raise PieceDamaged(f"the piece {one.info.name} of the remote has a blob with another content than its name says")
+                raise PieceDamaged(f"the piece {one.info.name} of the remote has a blob whose content does not match its name")
             if row not in rows:
                 rows.add(row)
                 builder.add(digest, use, data)

@@ -125,7 +125,7 @@ class Objects:
                 data = self._place.get(name, start, end, is_whole=start == 0 and end in (None, size))
             except ObjectTooLong as error:
                 what = f"the object {name} of {self.url} has {error.size:,} bytes, and {SMALL:,} at most belong there"
-                raise errors.RemoteError(what, "it is none that casrewind has written: see whose it is") from None
+                raise errors.RemoteError(what, "casrewind did not write it: see who did") from None
             except FileNotFoundError:
                 self._count_request_and_bytes(GET, 1)
                 raise ObjectGone(name) from None
@@ -196,14 +196,14 @@ def _split_url(url: str, options: Mapping[str, str]) -> tuple[str, str, str]:
     scheme, host, path = found.scheme, found.netloc, found.path.strip("/")
     is_odd = scheme != "file" and any(part in ("", ".", "..") for part in path.split("/")[: len(path)])
     if scheme not in _OPTIONS or found.query or found.fragment or is_odd or not url.isprintable():
-        raise errors.UsageError(f"{messages.printable(url)} is no place for a remote", f"write {_SCHEMES}")
+        raise errors.UsageError(f"{messages.printable(url)} is not a place for a remote", f"write {_SCHEMES}")
     if "@" in host:
         raise errors.UsageError("a URL with a password in it would be kept in clear", "give credentials as variables of the environment")
     if bool(host) == (scheme == "file"):
         what = "directory of this machine" if scheme == "file" else "bucket"
         raise errors.UsageError(f"{messages.printable(url)} names no {what}", f"write {_SCHEMES}")
     if scheme != "file" and not re.fullmatch(_HOST, host):
-        raise errors.UsageError(f"{host} is no name of a bucket", "it has letters, digits, dots, - and _")
+        raise errors.UsageError(f"{host} is not the name of a bucket", "it has letters, digits, dots, - and _")
     for name in options:
         if name not in _OPTIONS[scheme]:
             raise errors.UsageError(f"{scheme}:// has no option {name}", f"it has {', '.join(_OPTIONS[scheme]) or 'none'}")
@@ -278,7 +278,7 @@ class _Bucket:
             config |= profile.keys
             region = options.get("region") or next(filter(None, map(os.environ.get, _REGIONS)), profile.region)
             if not re.fullmatch(_REGION, region):
-                raise errors.UsageError(f"{messages.printable(region)} is no name of a region", "it looks like eu-central-1")
+                raise errors.UsageError(f"{messages.printable(region)} is not the name of a region", "it looks like eu-central-1")
             if region:
                 config["region"] = region
             if not profile.keys and profile.sign_in is None and not any(map(os.environ.get, _KEYS)):
@@ -288,7 +288,7 @@ class _Bucket:
         self.endpoint = endpoint
         if endpoint:
             if not re.fullmatch(_ENDPOINT, endpoint):
-                raise errors.UsageError(f"the endpoint {messages.printable(endpoint)} is no URL", "write https://HOST or http://HOST:PORT")
+                raise errors.UsageError(f"the endpoint {messages.printable(endpoint)} is not a URL", "write https://HOST or http://HOST:PORT")
             config["base_url" if scheme == "gs" else "endpoint"] = endpoint
             client["allow_http"] = endpoint.startswith("http://")
         kind = S3Store if scheme == "s3" else GCSStore if scheme == "gs" else AzureStore

@@ -136,7 +136,7 @@ class PieceBuilder:
     ) -> tuple[bytes, bytes]:
         """The bytes of the object `name`, and its MAC. The others are those of `Table`. Nothing may be added afterwards."""
         if not _is_plain_text(machine):
-            raise errors.RemoteError(f"{machine!r} is no name for a machine", "use letters, digits and - _ . /")
+            raise errors.RemoteError(f"{machine!r} is not a name for a machine", "use letters, digits and - _ . /")
         parts: list[bytes] = []
         rows = b""
         for writer in self._writers.values():

@@ -53,7 +53,7 @@ def _broken_rules(remote: Remote) -> list[str]:
         open_head(remote.keys, head, url)
     else:
         raise errors.RemoteError(
-            f"nothing was pushed: another remote is at {url} than the one that was added",
+            f"nothing was pushed: the remote at {url} is not the one that was added",
             "casrewind remote remove, then casrewind remote add URL, takes the one that is there"
         )
     broken = [REPLACES] if objects.put_new(HEAD, head) else []

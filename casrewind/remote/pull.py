@@ -151,7 +151,7 @@ def chains_listed(remote: Remote) -> Iterator[tuple[str, Sequence[PieceInfo]]]:
 
 _BEHIND = (
     "the remote has more of this machine than this store knows (it was put back from a backup, or a copy of it pushed): that came as "
-    "another machine's, and this one goes on in a new chain"
+    "another machine's, and this one continues in a new chain"
 )
 
 

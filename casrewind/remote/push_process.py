@@ -90,7 +90,7 @@ def _limited_in_time(seconds: float) -> Iterator[None]:
     """Raise _TimeOver after so many seconds."""
 
     def ring(_number: int, _frame: object) -> NoReturn:
-        raise _TimeOver(f"it was not done within {seconds:g} seconds; the next push goes on")
+        raise _TimeOver(f"it was not done within {seconds:g} seconds; the next push continues")
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds)

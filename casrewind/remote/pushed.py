@@ -7,10 +7,10 @@ from ..store.push_notes import PushNotes
 from .remote_config import RemoteConfig, find
 from .sync_state import StateFiles
 
-COPIED = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it goes on in a new chain"
+COPIED = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it continues in a new chain"
 REMOVED_THERE = "what this machine pushed was removed from the remote by remote gc: all of it is sent again"
 ENDED_THERE = "a copy of this store has ended what both had pushed: everything is sent again"
-BLOCKED = "somebody put objects where this machine's next pieces belong: it goes on in a new chain"
+BLOCKED = "somebody put objects where this machine's next pieces belong: it continues in a new chain"
 AFTER_PURGE = "after the purge everything is pushed anew, and what was pushed before it is emptied"
 
 

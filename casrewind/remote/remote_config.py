@@ -174,7 +174,7 @@ def key_from(environ: Mapping[str, str], *, file: str = "", command: str = "") -
     if VARIABLE not in environ:
         return None
     if not environ[VARIABLE].strip():
-        raise errors.RemoteError(f"{VARIABLE} is empty", "a CI gives no secrets to a fork; put the key into it, or unset it")
+        raise errors.RemoteError(f"{VARIABLE} is empty", "a CI gives no secrets to a fork: put the key into that variable, or unset it")
     return key_of(environ[VARIABLE], VARIABLE)
 
 

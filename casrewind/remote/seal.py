@@ -117,7 +117,7 @@ def identity_of_head(data: bytes, remote: str = "the remote") -> bytes:
     in the error."""
     line, _, rest = data.partition(b"\n")
     if not line.startswith(_HEAD):
-        raise errors.RemoteError(f"{remote} is no remote of casrewind: its object {HEAD_NAME} has other bytes", "check the address")
+        raise errors.RemoteError(f"{remote} is not a remote of casrewind: its object {HEAD_NAME} has other bytes", "check the address")
     version = line[len(_HEAD) :]
     if version.isdigit() and len(version) < 10 and int(version) > VERSION:
         raise errors.RemoteError(f"{remote} was made by a newer casrewind", "upgrade casrewind")

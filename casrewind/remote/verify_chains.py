@@ -112,7 +112,7 @@ def check_head_on_remote(remote: Remote) -> None:
     if head is None:
         raise errors.RemoteError(f"there is no casrewind remote at {remote.config.url}", _IF_RIGHT)
     if identity_of_head(head, remote.config.url) != identity_of(remote.files.directory):
-        raise errors.RemoteError(f"{remote.config.url} is another remote than the one that this project pushes to", _IF_RIGHT)
+        raise errors.RemoteError(f"{remote.config.url} is not the remote that this project pushes to", _IF_RIGHT)
     open_head(remote.keys, head, remote.config.url)
 
 
@@ -258,7 +258,7 @@ class _ChainCheck:
             opened.check_padding()
         for digest, use, data in opened.every_blob() if read_blobs else ():
             if digests.of(data) != digest:
-                raise PieceDamaged(f"its blob {digest.hex()[:16]} has another content than its digest says")
+                raise PieceDamaged(f"its blob {digest.hex()[:16]} does not match its digest")
             self.digests[use].add(digest)
 
     def note_checkpoints_without_content(self, context: Context, there: dict[int, set[bytes]]) -> None:

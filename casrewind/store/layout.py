@@ -227,6 +227,6 @@ class Layout:
         strange = sorted(name for name in names if name not in _OWN_NAMES and not name.startswith(_OWN_STARTS))
         if strange:
             raise errors.UsageError(
-                f"{printable(self.root)} is no store and not empty, it holds {printable(strange[0])}",
+                f"{printable(self.root)} is not a store and not empty; it holds {printable(strange[0])}",
                 "give --store a new or an empty directory"
             )

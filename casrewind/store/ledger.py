@@ -176,7 +176,7 @@ class Ledger:
         these bytes, at least as many as a record can have."""
         if position >= acknowledged and size - position > LONGEST:
             raise errors.LedgerCorrupt(
-                f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are no record",
+                f"damaged ledger: the {size - position:,} bytes at the end of {printable(self.path)} are not a record",
                 "run casrewind verify --repair, which keeps all checkpoints and sets the damaged file aside"
             )
         if position < acknowledged or _has_later_record(data):

@@ -185,7 +185,7 @@ def decompress(frame: bytes, most: int, length: int | None = None) -> bytes:
             raise MemoryError(str(error)) from error
         raise errors.BlobCorrupt("a compressed frame does not decompress") from error
     if len(data) != size:
-        raise errors.BlobCorrupt("a compressed frame has another length than it declares")
+        raise errors.BlobCorrupt("a compressed frame does not have the length that it declares")
     return data
 
 
@@ -356,7 +356,8 @@ def checked_blob_of_record(record: bytes, digest: bytes, pack: str, kind: int | 
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress", "run casrewind verify") from error
     if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
         del data, body, record  # the error would keep these alive while another copy is searched
-        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} has other bytes than it had", "run casrewind verify")
+        what = f"blob {digest.hex()[:16]} in pack {pack} no longer has the bytes that were written"
+        raise errors.BlobCorrupt(what, "run casrewind verify")
     return data
 
 

@@ -370,7 +370,7 @@ def _resolve_transcript_path(path: str, homes: tuple[str, ...]) -> tuple[str, st
     except OSError as error:
         return "", f"cannot be read: {error.strerror or error}"
     if not real.endswith(".jsonl") or not stat.S_ISREG(mode):
-        return "", "is no .jsonl file"
+        return "", "is not a .jsonl file"
     if not _is_below(real, homes):
         return "", "is neither in the home directory nor where the client keeps its files"
     return real, ""

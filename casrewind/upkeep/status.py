@@ -89,7 +89,7 @@ def _read_status(context: Context, unwritable: str) -> Status:
     if (budget := context.limits.max_size) is not None and floor > budget:
         reasons.append(
             f"the store cannot be kept to its budget of {budget:,} bytes: {floor:,} are pinned, labelled or needed by the "
-            f"newest checkpoint and undo; saves go on. casrewind gc --dry-run shows more"
+            f"newest checkpoint and undo; saves continue. casrewind gc --dry-run shows more"
         )
     if push_notes.remote_directory(context.store.remotes) and not extras.are_libraries_installed():
         reasons.append(f"nothing can be pushed: {extras.MISSING}: {extras.INSTALL}")

@@ -367,7 +367,7 @@ def test_a_plugin_whose_launcher_is_edited_or_missing_is_named_and_not_tried(pla
 def test_hooks_and_plugin_both_are_a_problem(place):
     place.install()
     plugged(place)
-    place.only_problem("more than once", "(plugin)", "what mends it: casrewind uninstall claude")
+    place.only_problem("more than once", "(plugin)", "to fix that: casrewind uninstall claude")
     place.install(project=True)
     place.only_problem("casrewind uninstall claude and casrewind uninstall claude --scope project", "(plugin)")
 

@@ -37,7 +37,7 @@ TYPED = {
     '"': '"',
     '" ': '" ',
 }
-"""{a prompt as the client has it: as the person typed it}."""
+"""{a prompt to the value that the client has: as the person typed it}."""
 
 
 @pytest.mark.parametrize("sent", TYPED)

@@ -65,12 +65,12 @@ def test_the_directories_of_a_session_are_made_for_the_owner_alone(tmp_path):
 
 def test_a_session_that_is_there_is_never_overwritten(tmp_path):
     (tmp_path / f"{ID}.jsonl").write_bytes(b"mine")
-    with pytest.raises(errors.AgentError, match="there already"):
+    with pytest.raises(errors.AgentError, match="exists already"):
         write_fork(claude, str(tmp_path / "t.jsonl"), ID, b"{}\n")
     assert (tmp_path / f"{ID}.jsonl").read_bytes() == b"mine"
     (tmp_path / f"{ID}.jsonl").unlink()
     (tmp_path / f"{ID}.jsonl").symlink_to("nowhere")
-    with pytest.raises(errors.AgentError, match="there already"):
+    with pytest.raises(errors.AgentError, match="exists already"):
         write_fork(claude, str(tmp_path / "t.jsonl"), ID, b"{}\n")
 
 

@@ -91,15 +91,15 @@ def test_what_is_printed_can_be_written_into_the_file(config, home):
 BAD = {
     "[retention]\nmax_age = -1\n": "max_age",
     "[retention]\nmax_size = \"-5GiB\"\n": "-5GiB",
-    "[retention]\nmax_size = \"many\"\n": "is no size",
+    "[retention]\nmax_size = \"many\"\n": "is not a size",
     "[retention]\nmax_size = 1e300\n": "max_size",
-    "[retention]\nmax_count = 0\n": "no number of 1 or more",
+    "[retention]\nmax_count = 0\n": "not a number of 1 or more",
     "[retention]\nmax_count = [1]\n": "max_count",
     "[retention]\nthin = \"maybe\"\n": "neither true nor false",
     "[retention]\nmaxage = \"3d\"\n": "did you mean 'max_age'",
     "[retenton]\n": "did you mean 'retention'",
     "retention = 3\n": "is a section",
-    "[hooks]\ntier = \"bold\"\n": "is none of",
+    "[hooks]\ntier = \"bold\"\n": "is not one of",
     "[retention\n": "config.toml",
 }
 

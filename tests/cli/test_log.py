@@ -124,7 +124,7 @@ def test_without_a_store_it_is_10(casrewind):
 def test_purged_entries_are_named(told):
     told("purge", "notes", "--yes", code=0)
     out = told("log", "notes", code=0).out
-    assert "purged" in out.splitlines()[1] and out.splitlines()[-1] == "  notes was purged: its bytes of then are gone from the store"
+    assert "purged" in out.splitlines()[1] and out.splitlines()[-1] == "  notes was purged: the bytes that it had then are gone from the store"
     assert "purged added: absent -> purged 0644" in told("log", "notes", "--patch", code=0).out
     assert told.json("log", "notes")["changes"][0]["new_kind"] == "purged"
 

@@ -51,7 +51,7 @@ def test_a_key_that_was_typed_before_the_question_answers_nothing(edited, root, 
 
 def test_a_permanent_removal_waits_for_enter(edited, terminal):
     asking = terminal("purge", "a")
-    asking.read_until(b"cannot be taken back. [y/N] ")
+    asking.read_until(b"cannot be undone. [y/N] ")
     asking.type("y")
     asking.sleep_until_it_reads()
     assert asking.process.poll() is None

@@ -927,7 +927,7 @@ def test_a_plain_prompt_where_there_is_no_screen(wrecked, terminal, root, home, 
     session.read_until(b"casrewind undo takes this back")
     session.type("nonsense\nc 9\nq\n")
     code, shown = session.end()
-    assert b"none of the answers" in shown and b"no turn '9'" in shown and b"\x1b" not in shown
+    assert b"not one of the answers" in shown and b"no turn '9'" in shown and b"\x1b" not in shown
     assert code == 0 and picture(root) == wrecked[1]
 
 

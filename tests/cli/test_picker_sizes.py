@@ -101,7 +101,7 @@ def dialogs(title):
         "plan": (widgets.Dialog(title, lines, (*widgets.YES, ("d", "patch")), "The state before is kept for undo."),
                  ("Go on? The state before is kept for undo.", "y yes", "d patch", "n no", "- a/path")),
         "chat": (widgets.Dialog(title, lines, widgets.YES, "The conversation itself stays as it is."), (*undo, "stays as it is.")),
-        "rewrite": (widgets.Dialog(title, lines, widgets.YES, "As it is now it is kept beside."), (*undo, "kept beside.")),
+        "rewrite": (widgets.Dialog(title, lines, widgets.YES, "A copy of it as it is now is kept beside it."), (*undo, "kept beside it.")),
         "damaged": (widgets.Dialog(title, lines, widgets.YES), undo),
         "undo": (widgets.Dialog(title, ["What was edited since is kept, and named."], widgets.YES), undo),
         "interrupted": (widgets.Dialog(title, lines, (("c", "continue: finish it"), ("a", "abort: take it back"))),

@@ -174,7 +174,7 @@ def test_remove_forgets_the_remote_and_leaves_what_was_pushed(sandbox, url, tmp_
     assert said == (
         f"Forget the remote {url} here.\n  what was pushed stays there\n  its key goes, too: {key}\n"
         "  without a copy of the key, or a passphrase, nobody can read what was pushed\n"
-        f"  to keep it: casrewind remote key --show, or copy that file, before you go on\nforgot the remote {url}\n"
+        f"  to keep it: casrewind remote key --show, or copy that file, before you continue\nforgot the remote {url}\n"
     )
     assert not key.exists()
     assert sandbox("push", code=17).err == "casrewind: this project has no remote; casrewind remote add URL gives it one\n"
@@ -243,7 +243,7 @@ def test_a_project_that_was_copied_goes_on_by_itself(sandbox, tmp_path, url):
         plant(machine.root, {"app.py": content})
         machine("save", code=0)
     sandbox("push", code=0)
-    told = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it goes on in a new chain\n"
+    told = "the remote has more of this machine than this store knows (a copy of it pushed, or it is older): it continues in a new chain\n"
     assert copy("push", code=0).out.startswith(told)
 
 

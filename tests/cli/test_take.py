@@ -111,7 +111,7 @@ def test_what_was_not_made_by_restore_to_is_15_and_says_what_to_do(tried, casrew
         "casrewind: nothing on ../other says which checkpoint it was made from: restore --to did not finish there, or it is a plain copy; "
         "if you know the checkpoint: casrewind take ../other --base REF; to compare by hand: git diff --no-index ../other .\n"
     )
-    assert casrewind("take", "../none", "-y", code=15).err.startswith("casrewind: ../none is no directory; ")
+    assert casrewind("take", "../none", "-y", code=15).err.startswith("casrewind: ../none is not a directory; ")
     (tried / "sub").mkdir()
     assert casrewind("take", "../try1/sub", "-y", code=15).err.endswith(f"; casrewind take {tried} sub\n")
     assert casrewind("take", ".", "-y", code=15).err.startswith("casrewind: nothing on . says which checkpoint")
@@ -148,7 +148,7 @@ def test_what_a_person_knows_of_a_directory_is_believed_and_its_plan_has_removal
     casrewind("undo", "-y", code=0)
     assert (root / "old.py").exists()
     assert "no checkpoint" in casrewind("take", "../try2", "--base", "nothing", "-y", code=15).err
-    assert "is no directory" in casrewind("take", "../none", "--base", "@1", "-y", code=15).err
+    assert "is not a directory" in casrewind("take", "../none", "--base", "@1", "-y", code=15).err
     for around in (".", "..", "../project"):
         assert "is the project, or has it in it" in casrewind("take", around, "--base", "@1", "-y", code=14).err
 

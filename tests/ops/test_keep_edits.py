@@ -126,7 +126,7 @@ def test_without_a_turn_since_then_it_is_a_usage_error(told, casrewind):
     told.edit({"keep.txt": b"mine\n"})
     told.workspace.close()
     failed = casrewind("restore", "it works", "--keep-edits", "-y", code=64)
-    assert "nothing was done by an agent since then" in failed.err and f"restore --exact {point.id}" in failed.err
+    assert "no agent did anything since then" in failed.err and f"restore --exact {point.id}" in failed.err
     assert casrewind.json("restore", "it works", "-y")["restored"] == 1
 
 

@@ -222,7 +222,7 @@ def test_a_push_that_takes_too_long_ends_by_its_own_limit(pushing, s3, monkeypat
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         push_process.run_push_process(context, 0.0, limit=0.3, environ={})
     assert signal.getsignal(signal.SIGALRM) == before
-    assert pushing.notes.problem == "it was not done within 0.3 seconds; the next push goes on" and pushing.not_pushed() == 1
+    assert pushing.notes.problem == "it was not done within 0.3 seconds; the next push continues" and pushing.not_pushed() == 1
     with in_store(pushing, monkeypatch) as context:
         push_process.run_push_process(context, 0.0, environ={})
     assert pushing.notes.problem == "" and pushing.not_pushed() == 0
@@ -253,7 +253,7 @@ def test_push_wait_and_push_background_say_how_it_went(pushing, s3):
     assert pushing.not_pushed() == 0
     with HeldProxy(s3.endpoint) as proxy:
         pushing.event(CASREWIND_REMOTE_PUSH="off")
-        goes_on = "the push goes on in the background; casrewind status says how far it is\n"
+        goes_on = "the push continues in the background; casrewind status says how far it is\n"
         assert pushing.casrewind("push", "--wait", "10ms", code=3, AWS_ENDPOINT_URL=proxy.endpoint).out == goes_on
         proxy.wait_for_client()
         assert pushing.casrewind("push", "--background", code=0, AWS_ENDPOINT_URL=proxy.endpoint).out == goes_on

@@ -179,7 +179,7 @@ def test_a_record_that_cannot_be_decoded_is_named_and_the_others_are_taken(machi
     else:
         reader = machine.clone_to(tmp_path / "clone", everything=True)
         problems = reader.cloned.problems
-    assert problems == ("9 records of liar were left out: what no save makes",)
+    assert problems == ("9 records of liar were left out: no save writes such records",)
     with reader.open() as workspace:
         assert workspace.marks(made.id).label == "good"
     assert reader.save({"g": b"new"}) and not reader.problems()

@@ -53,7 +53,7 @@ def url(tmp_path):
 def test_an_empty_variable_is_an_error_and_makes_no_remote(machine, url, tmp_path, line, empty):
     plant(machine.root, {"export": b"casrewind export 2 sealed\n"})
     refused = machine(*line.format(url).split(), code=17, **{VARIABLE: empty})
-    assert refused.err == f"casrewind: {VARIABLE} is empty; a CI gives no secrets to a fork; put the key into it, or unset it\n"
+    assert refused.err == f"casrewind: {VARIABLE} is empty; a CI gives no secrets to a fork: put the key into that variable, or unset it\n"
     assert not (tmp_path / "bucket" / "casrewind").exists() and not (tmp_path / "one" / "project" / "there").exists()
 
 

@@ -199,7 +199,7 @@ def test_a_name_that_the_library_refuses_is_said(s3, monkeypatch, key, shown):
     s3.put(url, key, b"")
     with pytest.raises(errors.RemoteError) as found:
         objects.list()
-    assert str(found.value) == f"an object in {url} has the name {shown}, which is none of casrewind's; delete it"
+    assert str(found.value) == f"an object in {url} has the name {shown}, which is not one of casrewind's; delete it"
     assert objects.get("a/1") == b"x"
 
 
@@ -216,17 +216,17 @@ def test_options_say_where_the_bucket_is(s3, monkeypatch):
 @pytest.mark.parametrize(
     "url, options, words",
     [
-        ("ftp://host/shop", {}, "ftp://host/shop is no place for a remote; write s3://"),
-        ("shop", {}, "shop is no place for a remote"),
+        ("ftp://host/shop", {}, "ftp://host/shop is not a place for a remote; write s3://"),
+        ("shop", {}, "shop is not a place for a remote"),
         ("s3://", {}, "s3:// names no bucket"),
-        ("s3://[", {}, "no place for a remote"),
-        ("s3://team/..", {}, "no place for a remote"),
-        ("s3://team/a//b", {}, "no place for a remote"),
-        ("s3://te am/shop", {}, "te am is no name of a bucket"),
-        ("s3://team/shop", {"region": "x y"}, "x y is no name of a region; it looks like eu-central-1"),
-        ("s3://team/shop", {"endpoint": "host:9000"}, "the endpoint host:9000 is no URL; write https://HOST or http://HOST:PORT"),
-        ("s3://team/shop", {"endpoint": "nonsense"}, "the endpoint nonsense is no URL"),
-        ("s3://team/shop?x=1", {}, "no place for a remote"),
+        ("s3://[", {}, "not a place for a remote"),
+        ("s3://team/..", {}, "not a place for a remote"),
+        ("s3://team/a//b", {}, "not a place for a remote"),
+        ("s3://te am/shop", {}, "te am is not the name of a bucket"),
+        ("s3://team/shop", {"region": "x y"}, "x y is not the name of a region; it looks like eu-central-1"),
+        ("s3://team/shop", {"endpoint": "host:9000"}, "the endpoint host:9000 is not a URL; write https://HOST or http://HOST:PORT"),
+        ("s3://team/shop", {"endpoint": "nonsense"}, "the endpoint nonsense is not a URL"),
+        ("s3://team/shop?x=1", {}, "not a place for a remote"),
         ("s3://key:secret@team/shop", {}, "a URL with a password in it would be kept in clear"),
         ("file://host/shop", {}, "file://host/shop names no directory of this machine"),
         ("s3://team/shop", {"secret": "x"}, "s3:// has no option secret; it has endpoint, profile, region"),

@@ -507,7 +507,7 @@ def test_records_beyond_the_limit_of_a_piece_are_refused(monkeypatch):
 
 
 def test_a_name_that_no_reader_takes_is_not_written():
-    with pytest.raises(piece.errors.RemoteError, match="is no name for a machine"):
+    with pytest.raises(piece.errors.RemoteError, match="is not a name for a machine"):
         built(machine="a\nb")
 
 

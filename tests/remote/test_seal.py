@@ -56,7 +56,7 @@ def test_the_head_of_a_remote_names_it_only_with_its_key():
 def test_a_damaged_head_is_never_called_a_wrong_key():
     head = seal.remote_head(MASTER, REMOTE)
     for damaged in [*flipped(head), *(head[:n] for n in range(len(head))), head + b"\0"]:
-        with pytest.raises(errors.RemoteError, match="is damaged|no remote of casrewind|newer|first release"):
+        with pytest.raises(errors.RemoteError, match="is damaged|not a remote of casrewind|newer|first release"):
             seal.check_head(MASTER, damaged)
 
 

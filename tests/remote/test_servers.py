@@ -90,7 +90,7 @@ def test_each_rule_that_a_server_breaks_is_named_and_nothing_is_sent(machine, se
     ({"cut_bodies": 10**9}, "{url} cannot be reached: its answer was cut"),
     ({"cut_lists": 10**9}, "{url} cannot be reached: its answer was cut"),
     ({"claims": 1 << 40}, "the object casrewind of {url} has 1,099,511,627,776 bytes, and 1,048,576 at most belong there;"
-     " it is none that casrewind has written: see whose it is"),
+     " casrewind did not write it: see who did"),
     ({"lists": "pieces"}, "nothing was pushed: the server of {url} " + HIDES + f"; {ANEW}"),
 ], ids=["bodies", "list", "claim", "endless"])  # fmt: skip
 def test_a_server_that_cannot_be_looked_at_gets_nothing(machine, server, monkeypatch, switches, said):
@@ -132,7 +132,7 @@ def test_a_head_that_is_gone_or_is_anothers_is_named(tmp_path, machine, server):
     Machine.with_remote(tmp_path / "two", server.url)
     there = dict(server.objects)
     assert refusal(machine) == (
-        f"nothing was pushed: another remote is at {server.url} than the one that was added;"
+        f"nothing was pushed: the remote at {server.url} is not the one that was added;"
         " casrewind remote remove, then casrewind remote add URL, takes the one that is there"
     )
     assert server.objects == there

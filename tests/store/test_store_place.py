@@ -36,7 +36,7 @@ def test_a_directory_that_holds_something_else_does_not_become_a_store(casrewind
     os.chmod(place, 0o700)
     before = picture(place)
     found = casrewind("--store", str(place), "save", code=64)
-    assert found.err.startswith(f"casrewind: {place} is no store and not empty") and found.err.count("\n") == 1
+    assert found.err.startswith(f"casrewind: {place} is not a store and not empty") and found.err.count("\n") == 1
     assert casrewind("--store", str(place), "list").code == 10
     assert not differences(picture(place), before)
 

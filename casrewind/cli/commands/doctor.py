@@ -183,7 +183,7 @@ def _try_each_line_once(looked: ClientHooks, settings: Settings) -> tuple[TrialS
     details = distinct([*(wrong for _, wrong in wrongs), *idle])
     install = f"casrewind install {looked.client.name}"
     return TrialSummary(ran=True, ok=not details, milliseconds=slowest, detail="; ".join(details) or None), [
-        f"the hook for {hook.event} in {printable(hook.settings)} does not work: {wrong}; {install} writes it anew, and if that does "
+        f"the hook for {hook.event} in {printable(hook.settings)} does not work: {wrong}; {install} writes it again, and if that does "
         f"not help, this is its command line: {printable(hook.line)}"
         for hook, wrong in wrongs
     ]

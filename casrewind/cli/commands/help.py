@@ -45,7 +45,7 @@ def _show_manual() -> int:
         raise errors.UsageError("this installation has no manual page", "casrewind help --all and casrewind COMMAND --help say the same")
     program = programs.find_program("man", os.environ)
     if program is None:
-        raise errors.UsageError(f"there is no program man; the manual page is {page}", "casrewind help --all says the same")
+        raise errors.UsageError(f"the program man is missing; the manual page is {page}", "casrewind help --all says the same")
     sys.stdout.flush()
     done = subprocess.run([program, str(page)], check=False)
     return OK if done.returncode == 0 else errors.WorkspaceError.exit_code

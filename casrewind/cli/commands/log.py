@@ -103,7 +103,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         _report_search(search, options, is_found=is_found)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
-        remark(f"casrewind: damaged, and passed over: {', '.join(damaged)}; casrewind verify shows what is affected")
+        remark(f"casrewind: skipped, because it is damaged: {', '.join(damaged)}; casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if damaged else OK
 
 
@@ -291,7 +291,7 @@ def _print_changes_of_rows(
     if not is_known:
         print_line(f"{name}: {plural(count, 'change')}")
     if is_purged:
-        print_line(f"  {name} was purged: its bytes of then are gone from the store")
+        print_line(f"  {name} was purged: the bytes that it had then are gone from the store")
 
 
 def _print_changes_of(found: PathHistory, row: PathChange, form: str, search: "Search | None") -> None:

@@ -139,7 +139,7 @@ class _Prompt:
         elif (verb == "p" and len(given) == 1) or (verb == "l" and len(given) > 1):
             return self._run_command(pin.run, ["pin", given[0], *([" ".join(given[1:])] if verb == "l" else [])])
         else:
-            remark(f"casrewind: {answer!r} is none of the answers")
+            remark(f"casrewind: {answer!r} is not one of the answers")
         return None
 
     def _restore_past_damage(self, line: list[str], paths: list[str]) -> int:

@@ -56,7 +56,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if (options.path is None) == (options.text is None):
         raise errors.UsageError("purge needs to know what: a PATH, or a text on standard input with --text -")
     if options.glob and options.text is not None:
-        raise errors.UsageError("purge --glob is for a PATH: a text is no pattern")
+        raise errors.UsageError("purge --glob is for a PATH: a text is not a pattern")
     if options.text not in (None, "-"):
         raise errors.UsageError("purge --text accepts only -: the text is read from standard input, so that no other place holds it")
     try:

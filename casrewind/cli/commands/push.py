@@ -52,7 +52,7 @@ COMMAND = Command(
 
 _PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 """Seconds between two tries of `push --wait`: the first pause, and what it grows to."""
-_GOES_ON = "the push goes on in the background; casrewind status says how far it is"
+_GOES_ON = "the push continues in the background; casrewind status says how far it is"
 
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -137,7 +137,7 @@ def _may_push_anew(context: "Context", opened: "Remote", options: "ParsedOptions
     from ...remote import old_chains
 
     if options.dry_run or options.background or options.wait is not None:
-        raise errors.UsageError("--anew is pushed at once", "casrewind push --anew waits for its end")
+        raise errors.UsageError("push --anew excludes --dry-run, --background and --wait", "casrewind push --anew ends when all is pushed")
     mine = old_chains.find_forgotten(context, opened)
     if mine is None or mine.kept:
         return True

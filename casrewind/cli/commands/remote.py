@@ -56,7 +56,7 @@ COMMAND = Command(
         Option(("url",), URL, "URL", nargs="?"),
         *CONNECTION,
         Option(("--conversations",), "push transcripts of conversations (default)", pair=True, default=True),
-        flag("--new", "with add: make the remote; needed where no terminal asks and no key is given"),
+        flag("--new", "with add: make the remote; required without a terminal and without a key"),
         flag("--show", "with key: print the key, on a terminal only", group="key"),
         flag("--add", "with key: let one more passphrase open it", group="key"),
         flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
@@ -220,7 +220,8 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
     if any(chain.is_own and chain.problems for chain in found.chains):
         remark("casrewind: casrewind push --anew sends what this machine has again")
     if any((chain.damage or chain.taken_back) and not (chain.is_own or chain.is_newer) for chain in found.chains):
-        remark("casrewind: casrewind push --anew on the machine that pushed it mends it; if that is gone, see casrewind remote gc -n")
+        what = "to mend it, run casrewind push --anew on the machine that pushed it"
+        remark(f"casrewind: {what}; if that machine is gone, see casrewind remote gc -n")
     return REMARKS if found.damage else OK
 
 
@@ -245,7 +246,7 @@ def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
         *lines,
         f"  its key goes, too: {place}",
         "  without a copy of the key, or a passphrase, nobody can read what was pushed",
-        "  to keep it: casrewind remote key --show, or copy that file, before you go on",
+        "  to keep it: casrewind remote key --show, or copy that file, before you continue",
     ]
 
 

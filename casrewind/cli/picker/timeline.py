@@ -367,7 +367,7 @@ class TimelineModel:
         point = self._point_of(row)
         before = self._rewind_to(point, in_place=True, dry_run=True)
         title, target = "Cut the conversation in its own session,", target_of(self._context, point)
-        return self._ask_and_rewind(point, before, title, "As it is now it is kept beside.", ask, target, in_place=True)
+        return self._ask_and_rewind(point, before, title, "A copy of it as it is now is kept beside it.", ask, target, in_place=True)
 
     def _ask_and_rewind(
         self, point: Checkpoint, before: rewind.Rewound, title: str, kept: str, ask: Ask, target: RestoreTarget, *, in_place: bool = False

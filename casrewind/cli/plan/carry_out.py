@@ -40,7 +40,7 @@ def refuse_hunk_options(options: "ParsedOptions") -> None:
     if options.yes:
         raise errors.UsageError("-p asks about each hunk: it takes no --yes")
     if options.typed is not None:
-        raise errors.UsageError("-p asks about each hunk, and this is no terminal", "type it in a terminal")
+        raise errors.UsageError("-p asks about each hunk, so it needs a terminal", "type it in a terminal")
 
 
 def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan: Restored, moved: str) -> "ChosenEdits | None":

@@ -138,7 +138,7 @@ def agreed_for_good() -> bool:
 
     drop_typed(sys.stdin.fileno())
     try:
-        return read_answer("Go on? This cannot be taken back. [y/N] ").strip().lower() in _YES
+        return read_answer("Go on? This cannot be undone. [y/N] ").strip().lower() in _YES
     except EOFError:
         return False
 

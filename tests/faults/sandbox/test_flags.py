@@ -111,7 +111,7 @@ def test_one_that_is_set_in_the_middle_is_named_and_both_ways_out_work(command, 
 
     monkeypatch.setattr(apply.Applier, "carry_out_plan", run)
     result = command("restore", "then", "-y", code=1)
-    assert f"cannot go on restoring at {name}" in result.err and "--abort" in result.err
+    assert f"cannot continue restoring at {name}" in result.err and "--abort" in result.err
     monkeypatch.undo()
     result = command("restore", "--continue", code=14)
     assert f"{name} is immutable" in result.err and "casrewind restore --abort" in result.err
