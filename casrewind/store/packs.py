@@ -356,8 +356,7 @@ def checked_blob_of_record(record: bytes, digest: bytes, pack: str, kind: int | 
         raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} does not decompress", "run casrewind verify") from error
     if codec not in (RAW, ZSTD) or len(data) != raw or digests.of(data) != digest:
         del data, body, record  # the error would keep these alive while another copy is searched
-        what = f"blob {digest.hex()[:16]} in pack {pack} no longer has the bytes that were written"
-        raise errors.BlobCorrupt(what, "run casrewind verify")
+        raise errors.BlobCorrupt(f"blob {digest.hex()[:16]} in pack {pack} is not what was written", "run casrewind verify")
     return data
 
 

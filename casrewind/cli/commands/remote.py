@@ -220,8 +220,7 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
     if any(chain.is_own and chain.problems for chain in found.chains):
         remark("casrewind: casrewind push --anew sends what this machine has again")
     if any((chain.damage or chain.taken_back) and not (chain.is_own or chain.is_newer) for chain in found.chains):
-        what = "to mend it, run casrewind push --anew on the machine that pushed it"
-        remark(f"casrewind: {what}; if that machine is gone, see casrewind remote gc -n")
+        remark("casrewind: to mend it, run casrewind push --anew where it was pushed; if that machine is gone, see casrewind remote gc -n")
     return REMARKS if found.damage else OK
 
 
