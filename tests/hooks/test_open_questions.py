@@ -43,7 +43,7 @@ def test_work_goes_on_beside_three_questions_and_after_the_first_restore_the_oth
         process("save", code=0)
         process("gc", code=0)
         await stage.press("y")
-        await stage.shows("Done", "casrewind undo goes back to it")
+        await stage.shows("Done", "casrewind undo takes this back")
 
     run_picker(root, home, story)
     assert picture(root) == pictures[0] | {b"later.md": picture(root)[b"later.md"]}, "what appeared since the question stays"
@@ -57,7 +57,7 @@ def test_work_goes_on_beside_three_questions_and_after_the_first_restore_the_oth
     asking.read_until(b"/d] ", 2)
     before = picture(root)
     asking.type("y")
-    asking.read_until(b"undo goes back")
+    asking.read_until(b"undo takes this back")
     assert asking.end()[0] == 0
     assert picture(root) == pictures[2], "the second plan named later.md"
     assert b"later.md" in asking.shown.partition(ANOTHER.encode())[2]
