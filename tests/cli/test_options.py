@@ -117,7 +117,7 @@ def test_another_tool_s_name_of_a_command_gets_its_name_here(casrewind, word):
     ("word", "line"),
     [
         ("init", "casrewind install"), ("init", "casrewind save"), ("tag", "casrewind pin last release-2"),
-        ("stash", "casrewind save"), ("stash", "casrewind restore last"), ("blame", "casrewind log a.py"), ("annotate", "casrewind log a.py"),
+        ("stash", "casrewind save"), ("stash", "casrewind restore last"), ("annotate", "casrewind blame a.py"),
         ("branch", "casrewind restore @1 --to ../b"), ("worktree", "casrewind restore @1 --to ../b"),
     ],
 )  # fmt: skip

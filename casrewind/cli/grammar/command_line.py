@@ -25,10 +25,9 @@ _ELSEWHERE = {
 }  # fmt: skip
 """Other tools' names for our commands."""
 _IN_A_DIRECTORY = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
-_WHO_CHANGED = "casrewind log PATH shows which turn changed it"
 _GONE = "the background helper is gone, and nothing needs it: a save compares all files itself"
 _INSTEAD = {
-    "annotate": _WHO_CHANGED, "blame": _WHO_CHANGED, "branch": _IN_A_DIRECTORY, "checkout": _IN_A_DIRECTORY,
+    "annotate": "casrewind blame PATH shows who wrote each line", "branch": _IN_A_DIRECTORY, "checkout": _IN_A_DIRECTORY,
     "init": "none is needed: casrewind save makes the first checkpoint, casrewind install connects an agent",
     "stash": "casrewind save keeps the files as they are now, casrewind restore REF brings them back",
     "tag": "casrewind pin REF LABEL names a checkpoint and keeps it",
