@@ -280,7 +280,7 @@ def _split(sought: _Positions, old: _Text, new: _Text) -> tuple[_Positions, _Pos
     """Lines of `new`: those that `old` has not, and those that it has, with their places there."""
     made, kept = _Positions([], []), _Positions([], [])
     start, moved = 0, 0
-    for block in [*blocks_of_numbers(old.numbers, new.numbers, old.lines, new.lines), None]:
+    for block in [*blocks_of_numbers(old.numbers, new.numbers, old.lines, new.lines, keeps_unique=True), None]:
         end = len(sought.there) if block is None else bisect_left(sought.there, block.new_start, start)
         kept.there.extend([at + moved for at in sought.there[start:end]])
         kept.here.extend(sought.here[start:end])

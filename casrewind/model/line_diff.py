@@ -63,16 +63,17 @@ def blocks(old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = Fals
 
 
 def blocks_of_numbers(
-    left: list[int], right: list[int], old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = False
+    left: list[int], right: list[int], old: Sequence[bytes], new: Sequence[bytes], *, is_lowest: bool = False, keeps_unique: bool = False
 ) -> list[Block]:
-    """As `blocks`, of lines that have numbers already: equal lines have equal numbers."""
+    """As `blocks`, of lines that have numbers already: equal lines have equal numbers. `keeps_unique`: a line that both texts have
+    once is the same line, also where more lines would be equal without it."""
     start = _same_start(left, right, 0, len(left), 0, len(right))
     end = _same_end(left, right, start, len(left), start, len(right))
     left_end, right_end = len(left) - end, len(right) - end
     both = set(left[start:left_end]) & set(right[start:right_end])
     left_kept = [at for at in range(start, left_end) if left[at] in both]
     right_kept = [at for at in range(start, right_end) if right[at] in both]
-    search = _Search([left[at] for at in left_kept], [right[at] for at in right_kept])
+    search = _Search([left[at] for at in left_kept], [right[at] for at in right_kept], keeps_unique=keeps_unique)
     left_same = compress(left_kept, search.old_differs.translate(_OPPOSITE))
     right_same = compress(right_kept, search.new_differs.translate(_OPPOSITE))
     pairs = zip(left_same, right_same, strict=True)
@@ -114,7 +115,7 @@ def _same_end(left: list[int], right: list[int], left_at: int, left_end: int, ri
 class _Search:
     """The search for the common part of two lists of numbers. `old_differs` and `new_differs` mark the rest."""
 
-    def __init__(self, left: list[int], right: list[int]) -> None:
+    def __init__(self, left: list[int], right: list[int], *, keeps_unique: bool) -> None:
         self.old_differs, self.new_differs = bytearray(len(left)), bytearray(len(right))
         self._left, self._right = left, right
         size = len(left) + len(right) + 3
@@ -122,10 +123,10 @@ class _Search:
         self._zero = len(right) + 1  # the index of diagonal 0
         self._steps = 0
         self._is_bounded = False  # whether the last search was given up
-        self._mark_differences()
+        whole = 0, len(left), 0, len(right)
+        self._mark_differences(self._boxes_between(self._unique_common_lines(*whole), *whole) if keeps_unique else [whole])
 
-    def _mark_differences(self) -> None:
-        stack = [(0, len(self._left), 0, len(self._right))]
+    def _mark_differences(self, stack: list[tuple[int, int, int, int]]) -> None:
         while stack:
             left_at, left_end, right_at, right_end = stack.pop()
             same = _same_start(self._left, self._right, left_at, left_end, right_at, right_end)
@@ -139,10 +140,18 @@ class _Search:
             cuts = [self._find_middle(left_at, left_end, right_at, right_end)]
             if self._is_bounded and self._steps < _BOUND:
                 cuts = self._unique_common_lines(left_at, left_end, right_at, right_end) or cuts
-            for left_cut, right_cut in cuts:
-                stack.append((left_at, left_cut, right_at, right_cut))
-                left_at, right_at = left_cut, right_cut
-            stack.append((left_at, left_end, right_at, right_end))
+            stack += self._boxes_between(cuts, left_at, left_end, right_at, right_end)
+
+    @staticmethod
+    def _boxes_between(
+        cuts: list[tuple[int, int]], left_at: int, left_end: int, right_at: int, right_end: int
+    ) -> list[tuple[int, int, int, int]]:
+        """The parts of a box between these places."""
+        found = []
+        for left_cut, right_cut in [*cuts, (left_end, right_end)]:
+            found.append((left_at, left_cut, right_at, right_cut))
+            left_at, right_at = left_cut, right_cut
+        return found
 
     def _find_middle(self, left_at: int, left_end: int, right_at: int, right_end: int) -> tuple[int, int]:
         """A place on the shortest way through a box, or on the shortest way that the limited rounds found.

@@ -100,7 +100,7 @@ class History:
         self.states, self.points, self.turns = [], [], []  # `points`: (place in `states`, checkpoint)
         self.operations = []  # the places in `states` behind which an operation changed the files
         self.makers, self.last, self.made, self.steps = {}, {}, 0, 0
-        self.moved = set()  # the lines that an edit moved: who moved a line wrote it anew, as far as a comparison tells
+        self.moved = set()  # the lines that an edit moved, or moved others past: to a comparison, some of them are new
         self.sessions = [Session(workspace, root, name) for name in ("s1", "s2")]
 
     def begin(self):
@@ -315,8 +315,8 @@ class History:
                     part = lines[at : at + some.randint(1, 4)]
                     if part and part[-1].endswith(b"\n"):
                         del lines[at : at + len(part)]
-                        self.moved.update(part)
                         to = some.randint(0, max(0, len(lines) - 1))
+                        self.moved.update(part, lines[min(at, to) : max(at, to)])
                         lines[to:to] = part
         write(place, b"".join(lines))
 

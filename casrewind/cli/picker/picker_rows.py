@@ -161,10 +161,7 @@ def _row_words(timeline: PickerTimeline, item: Row) -> RowWords:
 
 def title_ending(timeline: PickerTimeline, row: PickerRow) -> str:
     """The words after a title that are never left out: that a turn runs, was cut short or taken back."""
-    if isinstance(row.item, Checkpoint):
-        return ""
-    running = " (running)" if isinstance(row.item, Turn) and row.item.running else ""
-    return running + _row_words(timeline, row.item).ending
+    return "" if isinstance(row.item, Checkpoint) else _row_words(timeline, row.item).ending
 
 
 def remark_on(timeline: PickerTimeline, row: PickerRow) -> str:
