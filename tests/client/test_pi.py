@@ -114,9 +114,23 @@ def test_fork_asks_and_each_answer_does_what_it_says(client, told, front):
     assert alpha(client) == b"alpha v2\n" and len(front.asked) == number + 3
     front.say("probe")
     assert client.model.requests[-1].told[-1] == "user: probe" and "spoil it" not in str(client.model.requests[-1].told)
-    front.ask("switch_session", sessionPath=str(client.transcript(session)))
-    assert not front.ask("fork", entryId=target)["cancelled"], "nothing differs: no question"
+    assert not front.ask("fork", entryId=newest(front))["cancelled"], "nothing differs: no question"
     assert len(front.asked) == number + 3
+
+
+def test_at_the_message_to_which_files_were_restored_the_restore_can_be_undone(client, told, front):
+    target, session = newest(front), front.session()
+    front.answers = [FILES, CANCEL, UNDO]
+    for answer in (b"alpha v2\n", b"alpha v2\n", b"spoilt\n"):
+        assert front.ask("fork", entryId=target)["cancelled"] and alpha(client) == answer
+    assert [asked["options"] for asked in front.asked[1:]] == [[CHAT, UNDO, CANCEL]] * 2
+    assert front.asked[1]["title"] == "casrewind: the newest restore made the files what they were then"
+    assert "undone: 1 written" in front.notes[-1] and front.session() == session
+    front.say("probe")
+    front.answers = [FILES]
+    assert front.ask("fork", entryId=target)["cancelled"]
+    front.say("go on from there")
+    assert not front.ask("fork", entryId=newest(front))["cancelled"] and len(front.asked) == 4, "another message: no question"
 
 
 def test_the_client_s_list_of_prompts_and_its_footer_are_ours(person, client, told, front):
@@ -180,6 +194,60 @@ def test_a_command_that_takes_more_than_a_turn_back_is_planned_first(client, tol
     assert "mine.txt: it changed just now" in done and mine.exists() and front.session() == session
     client.casrewind("undo", "--yes", code=0)
     mine.unlink()
+
+
+def test_a_bare_command_offers_the_prompts_and_how_many_files_each_would_change(client, told, front):
+    (client.project / "mine.txt").write_text("mine")
+    front.answers = [None]
+    assert front.order("/casrewind list") and front.asked == []
+    front.send("prompt", message="/casrewind")
+    while not front.asked:
+        front.next()
+    now, first, *more = front.asked[0]["options"]
+    assert now == "(current)  the files and the conversation stay as they are"
+    assert re.fullmatch(r"@1  2 files  \d+ s ago  spoil it", first) and len(more) >= 2
+    assert all(re.fullmatch(r"@\d+  (no file|1 file|\d+ files)  \d+ (s|min) ago  .+", row) and len(row) < 80 for row in more)
+    assert (alpha(client), (client.project / "mine.txt").read_text()) == (b"spoilt\n", "mine"), "nothing was chosen"
+    (client.project / "mine.txt").unlink()
+    front.answers = [lambda options: next(row for row in options if row.startswith("@1 "))]
+    front.order("/casrewind", ends="where it was before: spoil it")
+    assert alpha(client) == b"alpha v2\n"
+
+
+def test_the_footer_is_hidden_by_the_setting_of_extensions_before_this_one(client, told):
+    settings = client.config / "settings.json"
+    before = settings.read_bytes()
+    settings.write_text(json.dumps({**json.loads(before), "rewind": {"silentCheckpoints": True}}))
+    front = client.front("--session", told.session)
+    try:
+        front.say("probe")
+        front.order("/casrewind list")
+        assert "casrewind" not in front.status and front.asked == []
+    finally:
+        front.close()
+        settings.write_bytes(before)
+
+
+def test_the_checkpoint_of_a_message_with_tools_is_what_they_left_however_quick_they_were(client, told, front):
+    """The save behind the second step is left out, because it follows soon on the first; the one before the third has its files."""
+    client.casrewind("install", "pi", "--tier", "aggressive", code=0)
+    other = client.front()
+    client.model.script["in steps"] = [*([bash(f"echo {number} > step.txt")] for number in range(3)), ["In steps."]]
+    try:
+        other.say("in steps")
+        session = other.session()
+    finally:
+        other.close()
+        client.casrewind("install", "pi", code=0)
+    entries = [entry for entry in values(client.transcript(session).read_bytes()) if entry.get("type") == "message"]
+    ids = [entry["id"] for entry in entries if entry["message"]["role"] in ("assistant", "toolResult")]
+    for number in range(3):
+        for there in (ids[2 * number : 2 * number + 2], [ids[2 * number]]):
+            at = client.casrewind.json("at", "--session", session, "--entry", ",".join(there))["checkpoint"]
+            assert at is None or client.casrewind("cat", f"{at}:step.txt", code=0).out == f"{number}\n", (number, there)
+    second = client.casrewind.json("at", "--session", session, "--entry", ",".join(ids[2:4]))["checkpoint"]
+    assert second is not None
+    (client.project / "step.txt").unlink()
 
 
 def test_on_a_terminal_the_question_is_asked_at_fork_and_tree(client, told):

@@ -78,6 +78,37 @@ def test_at_finds_the_checkpoint_of_an_entry_and_no_other(hooks):
     assert "would write 1 path and remove 1" in hooks.casrewind("at", "--session", SESSION, "--entry", second.uuid, code=0).out
 
 
+def test_at_says_which_checkpoint_the_newest_restore_brought(hooks):
+    second = prompt("TURN2")
+    hooks.event("UserPromptSubmit", prompt_id=second.uuid, leaf_id=second.uuid, prompt=second.text)
+    plant(hooks.root, {"a": b"changed"})
+    hooks.event("Stop", prompt_id=second.uuid, leaf_id="last")
+    assert not hooks.at(second.uuid)["is_restored"]
+    hooks.casrewind("restore", hooks.at(second.uuid)["checkpoint"], "-y", code=0)
+    assert (hooks.at(second.uuid)["is_restored"], hooks.at("last")["is_restored"], hooks.at("nothing")["is_restored"]) == (True, False, False)
+    hooks.casrewind("undo", "-y", code=0)
+    assert not hooks.at(second.uuid)["is_restored"]
+
+
+def test_at_lists_the_newest_prompts_and_what_going_back_to_each_would_change(hooks):
+    second, third = prompt("TURN2"), prompt("TURN3")
+    for number, one in enumerate((second, third)):
+        hooks.event("UserPromptSubmit", prompt_id=one.uuid, leaf_id=one.uuid, prompt=one.text)
+        plant(hooks.root, {f"new{number}": b"1", "a": b"turn %d" % number})
+        hooks.event("Stop", prompt_id=one.uuid, leaf_id=f"last{number}")
+    hooks.event("UserPromptSubmit", prompt_id="another", leaf_id="another", prompt="in another session", session_id="other")
+    (hooks.root / "b").unlink()
+    found = hooks.casrewind.json("at", "--session", SESSION, "-n", "5")["turns"]
+    assert [(row["n"], row["entry"], row["written"], row["removed"]) for row in found] == [(2, third.uuid, 2, 1), (3, second.uuid, 2, 2)]
+    assert [row["prompt"] for row in found] == [third.text, second.text] and all(row["age"].endswith(" ago") for row in found)
+    for row in found:
+        there = hooks.at(row["entry"])
+        assert (there["written"], there["removed"]) == (row["written"], row["removed"]), "as the plan says"
+    assert len(hooks.casrewind.json("at", "--session", SESSION, "-n", "1")["turns"]) == 1
+    assert hooks.casrewind.json("at", "--session", "nobody", "-n", "5")["turns"] == []
+    assert "@2  2 written, 1 removed" in hooks.casrewind("at", "--session", SESSION, "-n", "1", code=0).out
+
+
 def test_a_command_is_answered_only_where_the_extension_hands_it_over(hooks):
     hooks.event("UserPromptSubmit", prompt_id="x", leaf_id="x", prompt="/casrewind restore last")
     assert hooks.points()[0]["prompt"] == "/casrewind restore last", "a message is a prompt, whatever its text is"

@@ -107,7 +107,8 @@ class PiTerminal(Terminal):
 
 
 class PiFront(JsonProcess):
-    """One process of the client over RPC. `asked` are the questions of extensions, answered by `answers` (None: cancelled)."""
+    """One process of the client over RPC. `asked` are the questions of extensions, answered by `answers` (None: cancelled;
+    a function: of the options)."""
 
     def __init__(self, client, more=(), **variables):
         super().__init__(client, "--mode", "rpc", *more, **variables)
@@ -125,6 +126,7 @@ class PiFront(JsonProcess):
             elif line["method"] == "select":
                 self.asked.append(line)
                 answer = self.answers.pop(0) if self.answers else None
+                answer = answer(line["options"]) if callable(answer) else answer
                 said = {"cancelled": True} if answer is None else {"value": answer}
                 self.transmit({"type": "extension_ui_response", "id": line["id"], **said})
         return line

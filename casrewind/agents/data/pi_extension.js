@@ -2,6 +2,9 @@
 // Written by casrewind install pi. casrewind uninstall pi removes it; an edited copy is left alone.
 // digest 0
 import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { homedir } from "node:os";
+import { join } from "node:path";
 
 const COMMAND = ["casrewind"];
 const EVENTS = {};
@@ -18,6 +21,9 @@ const COMMAND_SECONDS = 30;
 const RESTORE_SECONDS = 300; // a restore goes on behind that, and only the wait ends
 const MOST = 1 << 20; // characters of output that are kept
 const NAMED = 10; // paths that are named after a restore
+const OFFERED = 10; // prompts that a bare /casrewind offers
+const NOW = "(current)  the files and the conversation stay as they are";
+const MESSAGES = ["user", "assistant", "toolResult", "bashExecution"];
 const SIGNS = { added: "+", removed: "-" };
 const INCOMPLETE = 3; // the exit code of a restore that left something alone
 const CHANGES = ["back", "jump", "redo", "restore", "revert", "undo"]; // what shows a plan first
@@ -82,6 +88,16 @@ const parsed = (text) => {
   }
 };
 
+/** True if Pi's settings hide the footer, under the name that extensions before this one gave it. */
+const isSilent = () => {
+  try {
+    const place = process.env.PI_CODING_AGENT_DIR || join(homedir(), ".pi", "agent");
+    return parsed(readFileSync(join(place, "settings.json"), "utf8"))?.rewind?.silentCheckpoints === true;
+  } catch {
+    return false; // there are no settings
+  }
+};
+
 const isMessage = (entry, role) => entry?.type === "message" && entry.message?.role === role;
 
 const textOf = (entry) => {
@@ -113,6 +129,22 @@ const isMoved = (user, ctx) => {
   return above?.type === "branch_summary" || (above?.type === "custom" && above.customType === "casrewind");
 };
 
+const isPlace = (entry) => entry.type === "message" && MESSAGES.includes(entry.message?.role);
+
+/** The entry whose files those are that are there before a tool runs: the one above the message that calls it. What is bound to the
+ * message itself is what its tools left, whichever of the two saves was made. */
+const aboveCall = (call, ctx) => {
+  const manager = ctx.sessionManager;
+  const parentOf = (one) => (one?.parentId ? manager.getEntry(one.parentId) : undefined);
+  const calls = (one) => isMessage(one, "assistant") && (one.message.content ?? []).some((block) => block.type === "toolCall" && block.id === call);
+  const leaf = manager.getEntry(manager.getLeafId() ?? "");
+  let caller = leaf;
+  while (caller && !calls(caller)) caller = isMessage(caller, "user") ? undefined : parentOf(caller);
+  let entry = caller ? parentOf(caller) : leaf; // without a caller the message is not in the session yet
+  while (entry && !isPlace(entry)) entry = parentOf(entry);
+  return entry?.id ?? "";
+};
+
 /** The ids that stand for an entry: its own, those of entries above it that changed no file, and of its tools' results. */
 const idsOf = (id, ctx) => {
   const manager = ctx.sessionManager;
@@ -120,8 +152,7 @@ const idsOf = (id, ctx) => {
   let entry = manager.getEntry(id);
   while (entry) {
     ids.push(entry.id);
-    const sort = entry.type === "message" ? entry.message?.role : "";
-    if (["user", "assistant", "toolResult", "bashExecution"].includes(sort)) break;
+    if (isPlace(entry)) break;
     entry = entry.parentId ? manager.getEntry(entry.parentId) : undefined;
   }
   if (isMessage(entry, "assistant")) {
@@ -267,7 +298,9 @@ export default function casrewind(pi) {
     if (isSubagent(ctx)) return;
     mark(ctx);
     if (HARMLESS.includes(event.toolName)) return;
-    await hook("PreToolUse", ctx, { tool_name: event.toolName, tool_use_id: event.toolCallId, prompt_id: reported });
+    await hook("PreToolUse", ctx, {
+      leaf_id: aboveCall(event.toolCallId, ctx), tool_name: event.toolName, tool_use_id: event.toolCallId, prompt_id: reported,
+    });
   });
   pi.on("turn_end", async (event, ctx) => {
     await prompted(ctx);
@@ -299,7 +332,7 @@ export default function casrewind(pi) {
   // -- the footer, and labels as pins: both are looked after while Pi goes on
 
   const count = (ctx) => {
-    if (IS_TRIAL || isLooking || !ctx.hasUI) return;
+    if (IS_TRIAL || isLooking || !ctx.hasUI || isSilent()) return;
     isLooking = true;
     look([], ctx)
       .then((found) => {
@@ -363,10 +396,12 @@ export default function casrewind(pi) {
     if (IS_TRIAL || (!ctx.hasUI && !before)) return true;
     const state = await look(idsOf(id, ctx), ctx);
     const paths = (state?.written ?? 0) + (state?.removed ?? 0);
-    if (!state?.checkpoint || (paths === 0 && !state.problem)) return before !== CANCEL;
+    const isThere = paths === 0 && !state?.problem;
+    if (!state?.checkpoint || (isThere && (!state.is_restored || (before && before !== UNDO)))) return before !== CANCEL;
     const differ = `${paths} path${paths === 1 ? " differs" : "s differ"} from then (a restore writes ${state.written} and removes ${state.removed})`;
-    const title = `casrewind: ${state.problem ? `the files cannot be restored: ${state.problem}` : `${differ}\n${state.plan}`}`;
-    const options = [CHAT, ...(state.problem ? [] : [FILES, BOTH]), ...(state.undo ? [UNDO] : []), CANCEL];
+    const restored = "the newest restore made the files what they were then";
+    const title = `casrewind: ${state.problem ? `the files cannot be restored: ${state.problem}` : isThere ? restored : `${differ}\n${state.plan}`}`;
+    const options = [CHAT, ...(state.problem || isThere ? [] : [FILES, BOTH]), ...(state.undo ? [UNDO] : []), CANCEL];
     const choice = before ?? (await ctx.ui.select(title, options, { signal }));
     if (choice === CHAT) return true;
     if (choice === UNDO) await restore(["undo", "--yes", "--json"], "undone", ctx);
@@ -470,6 +505,22 @@ export default function casrewind(pi) {
     say(ctx, `${restored}casrewind: the conversation is where it was before: ${textOf(target).split("\n")[0].slice(0, 80)}`);
   };
 
+  /** Offer the newest prompts of this branch; false if there is none. */
+  const choose = async (ctx) => {
+    const branch = new Set(prompts(ctx).map((one) => one.id));
+    const found = (parsed((await asked(["-n", "50"], ctx)).out)?.turns ?? []).filter((turn) => branch.has(turn.entry)).slice(0, OFFERED);
+    if (found.length === 0) return false;
+    const rows = new Map(found.map((turn) => {
+      const paths = turn.written + turn.removed;
+      const change = paths === 0 ? "no file" : `${paths} file${paths === 1 ? "" : "s"}`;
+      return [`@${turn.n}  ${change}  ${turn.age}  ${inOneLine(turn.prompt).slice(0, 50)}`, turn];
+    }));
+    const choice = await ctx.ui.select("casrewind: go back to before a prompt, and change so many files", [NOW, ...rows.keys()]);
+    const turn = rows.get(choice);
+    if (turn) await back([String(turn.n)], ctx);
+    return true;
+  };
+
   pi.registerCommand("casrewind", {
     description: "Checkpoints of this project and its conversation: list, back N, restore REF, undo, save, diff, status",
     handler: async (args, ctx) => {
@@ -486,6 +537,7 @@ export default function casrewind(pi) {
         await back(words.slice(1), ctx);
         return;
       }
+      if (words.length === 0 && ctx.hasUI && (await choose(ctx))) return;
       const payload = { hook_event_name: "Command", ...place(ctx), prompt: `/casrewind ${args}`.trim() };
       const done = await run(["hook", "pi"], { payload, seconds: COMMAND_SECONDS, keep: true, cwd: ctx.cwd });
       say(ctx, parsed(done.out)?.reason ?? `casrewind: no answer (${done.code}); casrewind doctor pi says more`);

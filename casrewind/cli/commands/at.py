@@ -3,14 +3,21 @@
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...change.restore import prepare_restore
 from ...context import Context
-from ...messages import plural
-from ..grammar.options import JSON, Command, Option, positive_number
+from ...history import compare, conversation, lookup
+from ...history.checkpoint_names import label_of
+from ...history.turn_view import TurnView
+from ...messages import age_in_words, plural
+from ...model.diff import count
+from ..grammar.options import JSON, NUMBER, Command, Option, positive_number
+from ..show.restored import first_changes, written_and_removed
 from ..terminal.lines import print_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
+    from ..show.shapes import Shape
 
 COMMAND = Command(
     examples=("casrewind at --session 01a20188 --entry f6b36a33",),
@@ -24,6 +31,7 @@ COMMAND = Command(
             convert=positive_number,
             group="at",
         ),
+        NUMBER._replace(help="the newest N prompts of the session, and what a restore to before each would change", group="at"),
         JSON,
     ),
     more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.",
@@ -35,17 +43,12 @@ _NAMED = 5
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
-    from ...change.restore import prepare_restore
-    from ...history import lookup
-    from ...history.checkpoint_names import label_of
-    from ..show.restored import first_changes, written_and_removed
-
     if not options.session:
         raise errors.UsageError("at needs --session ID: the client's id of the session")
+    if options.number is not None:
+        return _print_prompts(context, options, done)
     entries = tuple(filter(None, (options.entry or "").split(",")))
     if options.turn is not None:
-        from ...history import conversation
-
         entries = (conversation.prompt_of_turn(context, options.turn, options.session),)
     point = lookup.checkpoint_of_entry(context, options.session, entries)
     written, removed, first, problem = 0, 0, "", None
@@ -66,6 +69,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             print_line(f"{point.id}: a restore would write {plural(written, 'path')} and remove {removed}")
         return OK
     marks = None if point is None else lookup.marks(context, point)
+    undo = context.store.history(context.root.key).undo
     print_json(
         {
             "checkpoint": None if point is None else point.id,
@@ -77,7 +81,31 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             "label": None if point is None or marks is None else label_of(point, marks) or None,
             "pinned": marks is not None and marks.pinned,
             "checkpoints": sum(found.trigger != "safety" for found, _ in lookup.checkpoints_of(context)),
-            "undo": bool(context.store.history(context.root.key).undo),
+            "undo": bool(undo),
+            "is_restored": point is not None and bool(undo) and undo[-1].target == point.id,
         }
     )
+    return OK
+
+
+def _print_prompts(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """Print the newest prompts of a session. The worktree is scanned once for all of them."""
+    most = options.number or 0
+    found: list[Shape] = []
+    mine = conversation.session_and_ancestors(context, conversation.whole_session(context, options.session or ""))
+    turns = [turn for turn in TurnView(context).turns if turn.session in mine and turn.prompt_id and turn.before][:most]
+    seen = compare.scan_worktree(context) if turns else None
+    for turn in turns:
+        assert seen is not None
+        counts = count(compare.compare_to_checkpoint(context, seen, lookup.checkpoint(context, turn.before or "")).changes)
+        age = "" if turn.started_ns is None else age_in_words(turn.started_ns)
+        found.append({
+            "n": turn.n, "entry": turn.prompt_id, "prompt": turn.prompt, "age": age,
+            "written": counts.added + counts.modified, "removed": counts.removed,
+        })  # fmt: skip
+    done()
+    if options.json:
+        print_json({"turns": found})
+    for row in () if options.json else found:
+        print_line(f"@{row['n']}  {row['written']} written, {row['removed']} removed  {row['age']}  {' '.join(str(row['prompt']).split())}")
     return OK
