@@ -10,7 +10,7 @@ from functools import cached_property
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .composed_changes import ComposedChanges
-from .diff import counted_changes
+from .diff import Change, counted_changes
 from .history import ABORT, CONTINUE
 from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
@@ -184,10 +184,10 @@ class Outline:
             rows = {slot.plan: slot.row for slot in self._restores_at(at, self._points[at])} if own is None else {}
             for done in () if self._points[at].id in self._finished_later else reversed(self._operations[at]):
                 by = () if own is None else (len(self.turns) - own,)
-                yield Interval(order + 1, by, rows.get(done.plan), differ.plan(done.plan).changes or ())
+                yield Interval(order + 1, by, rows.get(done.plan), _whole_changes(differ.plan(done.plan)))
             if at == 0 or at in self._boundaries.gaps:
                 continue
-            found = self._difference_between(at - 1, at, differ).changes or ()
+            found = _whole_changes(self._difference_between(at - 1, at, differ))
             if self._is_step_of_operation(at - 1):
                 row = next((slot.row for slot in self._restores_at(at - 1, self._points[at - 1])), None)
                 yield Interval(order, (), row, found)
@@ -404,3 +404,8 @@ class Outline:
                         found.drop_changes(plan)
         if start < last:
             found.add(self._difference_between(start, last, differ), ())
+
+
+def _whole_changes(found: Difference) -> tuple[Change, ...]:
+    """The changes of a step, none if a part of it cannot be read: a directory that is damaged looks empty."""
+    return () if found.damaged else found.changes or ()

@@ -74,7 +74,7 @@ def test_no_command_shows_the_help_and_version_the_version(inside, capsys):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["frobnicate"], ["frobnicate", "casrewind --help"]),
+        (["frobnicate"], ["frobnicate", "casrewind help --all"]),
         (["savee"], ["savee"]),
         (["--frob"], ["--frob", "casrewind --help"]),
         (["save", "--frob"], ["--frob"]),

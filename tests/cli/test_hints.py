@@ -77,10 +77,10 @@ def test_words_of_an_earlier_version_say_that_the_helper_is_gone(casrewind, line
     assert "the background helper is gone, and nothing needs it" in refused and "did you mean" not in refused
 
 
-@pytest.mark.parametrize("word", ["describe", "merge", "rebase", "tag"])
+@pytest.mark.parametrize("word", ["describe", "merge", "rebase"])
 def test_nothing_is_proposed_for_a_word_that_is_far_from_all(casrewind, word):
     refused = casrewind(word, code=64).err
-    assert "did you mean" not in refused and "casrewind --help" in refused
+    assert "did you mean" not in refused and "casrewind help --all" in refused
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_what_the_tables_of_the_guides_say_to_type_can_be_typed(tmp_path):
             asks = line.split()[1] in ("restore", "revert", "jump", "back", "undo", "redo", "take") and "--to" not in line
             words = line.replace("restore 2 --", "restore 2 --yes --") if " -- " in line else f"{line}{' --yes' if asks else ''}"
             shown, code = scratch.run(words)
-            if code:
+            if code and "is taken back already; nothing was changed" not in shown:  # by a line above it
                 wrong[words] = (code, shown)
         assert wrong == {}
     finally:

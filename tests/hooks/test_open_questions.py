@@ -48,8 +48,7 @@ def test_work_goes_on_beside_three_questions_and_after_the_first_restore_the_oth
     run_picker(root, home, story)
     assert picture(root) == pictures[0] | {b"later.md": picture(root)[b"later.md"]}, "what appeared since the question stays"
 
-    again = typed(first, line)
-    assert again.startswith("that plan is no longer the same; nothing was changed. The plan now:")
+    assert "nothing was changed" in typed(first, line)
     assert picture(root) == pictures[0] | {b"later.md": picture(root)[b"later.md"]}
 
     asking.type("y")

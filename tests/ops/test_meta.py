@@ -39,7 +39,7 @@ MANY = {str(number): "" for number in range(17)}
 WRONG = [
     (MANY, "meta has 17 keys"), ({"": "7"}, "empty key"), ({"a": "x" * 4096}, "meta has 4,097 bytes"), ({"é" * 2049: ""}, "meta has 4,098 bytes"),
     ({"step": 3}, "the value of 'step' in meta is not text"), ({7: "step"}, "the key 7 in meta is not text"), ({"a": None}, "not text"),
-    ({"a": b"b"}, "not text"), ([("a", "b")], "no mapping"), ("a", "no mapping"), (7, "no mapping"), ({"a": "\udc80"}, "the value of 'a' in meta is not valid Unicode"),
+    ({"a": b"b"}, "not text"), ([("a", "b")], "not a mapping"), ("a", "not a mapping"), (7, "not a mapping"), ({"a": "\udc80"}, "the value of 'a' in meta is not valid Unicode"),
 ]  # fmt: skip
 
 

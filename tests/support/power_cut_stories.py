@@ -80,6 +80,7 @@ class Casrewind:
         self._change("restore", "restore", then, "--yes", reverse="undo")
         self._change("undo", "undo", "--yes", reverse="redo")
         self._change("redo", "redo", "--yes", reverse="undo")
+        self._change("undo again", "undo", "--yes", reverse="redo")
         self._edit(_NOW)
         self._quiet()
         original = {str(client.transcript): digest_of(client.transcript)}

@@ -2,7 +2,6 @@
 are in messages.py.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
@@ -149,6 +148,8 @@ def folded_line(line: Line, width: int) -> list[Line]:
     so does a word that is too long. What is below the first line is indented."""
     if column_width(line.text) <= width:
         return [line]
+    import re
+
     indent = " " * (len(line.text) - len(line.text.lstrip()) + _FOLDED)
     found, start, end, room = [], 0, 0, width
     for word in re.finditer(r"casrewind [a-z][^;)]*[;)]*|\S+", line.text):
