@@ -629,6 +629,26 @@ def test_the_editor_opens_the_file_and_its_edit_is_seen(turned, casrewind, root,
     assert (root / "till.py").read_bytes().endswith(b"edited\n")
 
 
+def test_b_shows_who_wrote_each_line_of_a_file_as_it_is_now(turned, root, home):
+    async def story(stage):
+        await stage.shows("@2 clean up")
+        await stage.press("B")
+        await stage.shows("go to a file first: B shows who wrote its lines")
+        await stage.press("enter")
+        await stage.shows("this turn: ", "till.py  +1 -1", "B blame")
+        await stage.press("B")
+        await stage.shows("old/a.py is not there now: B shows files as they are now")
+        await stage.press("G", "B")
+        await stage.shows("who wrote till.py, as it is now", "older", "1  def total():", "2      return 3")
+        (written,) = [line for line in stage.text().splitlines() if "2      return 3" in line]
+        assert "@2     clean up" in written
+        await stage.press("B")
+        await stage.shows("-    return 2", "+    return 3")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story)
+
+
 def test_the_whole_prompt_is_shown_even_where_the_checkpoint_has_its_start(root, home, monkeypatch):
     text = "\n".join(f"line {number} of a long prompt" for number in range(30))
     settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import blame as blames
-from ...history.blame import PERSON, TURN, AuthoredLines, Blame
-from ...messages import age_in_words, printable
-from ...model.turn_records import Turn
+from ...history.blame import PERSON, AuthoredLines, Blame
+from ...messages import printable
 from ...worktree import root as roots
 from ..grammar.options import JSON, Command, Option
 from ..show import shapes
-from ..show.text import DIM, Line, cut_to, styled
+from ..show.blamed import blamed_lines
+from ..show.text import DIM, SESSION_COLOURS, Line, styled
 from ..terminal.lines import print_json, print_lines
 from ..terminal.pager import pager
 from ..terminal.table import terminal_width
@@ -37,8 +37,6 @@ COMMAND = Command(
 )
 
 _RANGE = re.compile(r"(\d{1,9})(?:,(\+?)(\d{1,9})|(,))?")
-_SESSION_COLOURS = ("36", "35", "33", "32", "34", "31")
-_PROMPT_COLUMNS, _AGE_COLUMNS = 20, 10
 _LEAST_FOR_AGES = 100
 """Columns of a terminal that has room for ages."""
 
@@ -79,31 +77,9 @@ def _range_of(text: str | None, found: Blame) -> tuple[int, int]:
 
 def _lines(found: Blame, runs: list[AuthoredLines]) -> Iterator[Line]:
     """A line of output for each line of the file; of a file without lines, one."""
-    turns = {turn.n: turn for turn in found.turns}
-    sessions: dict[str, int] = {}
-    for each in reversed(found.turns):
-        sessions.setdefault(each.session, len(sessions))
-    width = max((len(str(run.author)) for run in runs), default=0)
-    digits = len(str(runs[-1].last)) if runs else 0
-    has_times = terminal_width() >= _LEAST_FOR_AGES
-    for run in runs:
-        turn = turns.get(run.author.makers.turns[0]) if run.author.kind == TURN else None
-        style = DIM if turn is None else _SESSION_COLOURS[sessions[turn.session] % len(_SESSION_COLOURS)]
-        title = cut_to(_title_of(turn), _PROMPT_COLUMNS).ljust(_PROMPT_COLUMNS) if turns else ""
-        at_ns = run.author.at_ns
-        when = "" if at_ns is None else age_in_words(at_ns)
-        when = f"  {when.rjust(_AGE_COLUMNS)}" if has_times else ""
-        head = f"{str(run.author).ljust(width)}  {title}{when}"
-        if found.is_whole:
-            yield styled((head.rstrip(), style), "  (binary, or too large: one author)")
-            continue
-        for at in range(run.first, run.last + 1):
-            text = found.lines[at - 1].removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "surrogateescape")
-            yield styled((head, style), f"  {at:>{digits}}  {text}")._replace(is_content=True)
-
-
-def _title_of(turn: Turn | None) -> str:
-    return "" if turn is None else printable(turn.prompt.partition("\n")[0])
+    for line in blamed_lines(found, runs, has_ages=terminal_width() >= _LEAST_FOR_AGES):
+        style = DIM if line.session is None else SESSION_COLOURS[line.session % len(SESSION_COLOURS)][1]
+        yield styled((line.head, style), f"  {line.text}")._replace(is_content=True)
 
 
 def _run_json(run: AuthoredLines, found: Blame) -> "Shape":

@@ -45,7 +45,7 @@ COMMAND = Command(
         choice(
             "conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"
         ),
-        flag("--shared", "also reverse paths that another turn may have changed at the same time, or you after Esc"),
+        flag("--shared", "also reverse what another turn may have changed at the same time, or you after Esc"),
         flag("--running", "also reverse what a running turn has changed so far"),
         flag("--known", "of several turns, skip those with an unknown change"),
         HUNKS, SKIP_DAMAGED, DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,

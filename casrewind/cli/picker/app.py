@@ -45,6 +45,7 @@ KEYS = (
     ("l", "change('label')"),
     ("d", "look('compare')"),
     ("v", "look('switch')"),
+    ("B", "look('blame')"),
     ("e", "look('edit')"),
     ("y", "look('copy')"),
     ("slash", "look('filter')"),

@@ -10,13 +10,12 @@ from ...messages import age_in_words, plural, printable
 from ...model.diff import Change
 from ...model.manifest import FILE
 from ..show.changes import entry_details
-from ..show.text import cut_to, human_size
+from ..show.text import SESSION_COLOURS, cut_to, human_size
 from . import picker_rows
 from .file_tree import TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
 
-_SESSIONS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _COLOURS = {"+": "green", "~": "yellow", "-": "red"}
 _PATCH = {"+": "green", "-": "red", "@": "cyan"}
 _AGE, _SHORT_AGE, _COUNTS, _WHO, _ID_ALONE = 11, 5, 10, 12, 5
@@ -52,7 +51,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
 def _start_of_row(found: PickerTimeline, row: PickerRow, digits: int, *, is_base: bool) -> Text:
     """What stands in front of a title."""
     session = picker_rows.session_of(row)
-    colour = _SESSIONS[found.sessions.get(session, 0) % len(_SESSIONS)]
+    colour, _ = SESSION_COLOURS[found.sessions.get(session, 0) % len(SESSION_COLOURS)]
     text = Text().append("▌" if session else " ", style=colour).append(f"{picker_rows.number_of_turn(row):<{digits}}", style="dim")
     text.append("◆" if is_base else "")
     if row.is_inside:
@@ -124,7 +123,7 @@ def _choice_box(paths: Sequence[bytes], checked: Collection[bytes], parts: Colle
 
 def patch_line(line: PatchLine, *, is_choice: bool, is_chosen: bool) -> Text:
     """A line of a patch. Hunks that can be chosen have a box; a chosen one has a bar on its left."""
-    text = Text(line.text, style=_PATCH.get(line.sign, "" if line.part >= 0 else "bold"))
+    text = Text(line.text, style=_PATCH.get(line.sign, "" if line.sign else "bold"))
     for start, end, style in line.spans:
         text.stylize(style, start, end)
     if line.sign == "@" and is_choice:

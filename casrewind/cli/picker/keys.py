@@ -252,6 +252,23 @@ class PickerKeys:
         self.view.list_widget("#patch").refresh()
         self.view.show_answer(self.state.choice_in_words())
 
+    def blame(self) -> None:
+        """Show who wrote each line of the selected file, or its patch again."""
+        line = self.view.chosen_file()
+        if not self.state.is_opened or line is None or line.change is None:
+            self.view.show_answer("open a row and go to a file first: B shows who wrote its lines")
+            return
+        if not os.path.isfile(self.reader.model.absolute_path(line.change.path)):
+            self.view.show_answer(f"{printable(line.change.path)} is not there now: B shows files as they are now")
+            return
+        self.view.show_and_focus("#patch")
+        if self.state.is_blamed:
+            self.reader.start_patch_job()
+        else:
+            self.state.is_blamed = True
+            self.reader.start_blame_job(line.change)
+        self.view.show_answer("")
+
     def edit(self) -> None:
         """Open the selected file of the worktree in the editor, then look at the worktree again."""
         line = self.view.chosen_file()

@@ -5,13 +5,16 @@ The danger prevented here: bytes of a file that control the terminal. All text i
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ..._typing import TYPE_CHECKING, NamedTuple
+from ...history.blame import Blame
 from ...messages import printable
 from ...model.diff import Change
 from ...model.manifest import FILE
 from ..show import diffstat, patch
-from ..show.text import human_size
+from ..show.blamed import blamed_lines
+from ..show.text import SESSION_COLOURS, human_size
 
 if TYPE_CHECKING:
     from ...history.compare import Comparison
@@ -63,6 +66,18 @@ def change_as_lines(found: "Comparison", change: Change, *, is_plain: bool = Fal
         old, new = (human_size(e.size) if e is not None and e.kind == FILE else "absent" for e in (change.old, change.new))
         lines.append(PatchLine(f"{old} -> {new}", "", -1, []))
     return list(_with_syntax_colours(lines, found, change)) if part >= 0 and not is_plain else lines
+
+
+def blame_as_lines(found: Blame) -> list[PatchLine]:
+    """A file as lines with their authors."""
+    lines = [PatchLine(f"who wrote {printable(found.path)}, as it is now", "", -1, [])]
+    for line in islice(blamed_lines(found, found.runs, has_ages=False), MOST_LINES):
+        colour = "dim" if line.session is None else SESSION_COLOURS[line.session % len(SESSION_COLOURS)][0]
+        text = f"{line.head}  {_printable_line(line.text.encode('utf-8', 'surrogateescape'))}"
+        lines.append(PatchLine(text, " ", -1, [(0, len(line.head), colour)]))
+    if len(found.lines) > MOST_LINES:
+        lines.append(PatchLine(f"... more than {MOST_LINES} lines; casrewind blame shows them all", "", -1, []))
+    return lines
 
 
 def _printable_line(data: bytes) -> str:

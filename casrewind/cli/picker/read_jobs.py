@@ -9,6 +9,7 @@ from collections.abc import Callable
 from rich.text import Text
 
 from ...messages import plural, printable
+from ...model.diff import Change
 from ...model.turn_records import Turn
 from . import patch_lines, worker
 from .patch_lines import PatchLine
@@ -149,6 +150,7 @@ class TimelineReader:
 
     def start_patch_job(self) -> None:
         """Start a job that makes the patch of the file at the cursor."""
+        self.state.is_blamed = False
         preview, line = self.state.preview, self.view.chosen_file()
         if preview is None or line is None:
             self._show_patch([])
@@ -159,12 +161,23 @@ class TimelineReader:
             self._show_patch([PatchLine(words, "", -1, [])])
             return
 
+        self._start_job_of_file(change, lambda: patch_lines.change_as_lines(preview.found, change))
+
+    def start_blame_job(self, change: Change) -> None:
+        """Start a job that finds who wrote the lines of a file."""
+        self._show_patch([PatchLine("looking who wrote each line ...", "", -1, [])])
+        self._start_job_of_file(change, lambda: patch_lines.blame_as_lines(self.model.blame(change.path)))
+
+    def _start_job_of_file(self, change: Change, work: Callable[[], list[PatchLine]]) -> None:
+        """Start a job that makes the lines of the file at the cursor. They are dropped if the cursor has moved."""
+        preview = self.state.preview
+
         def answer(found: list[PatchLine] | Exception) -> None:
             now = self.view.chosen_file()
             if preview is self.state.preview and now is not None and now.change is change:
                 self._show_patch([PatchLine(printable(str(found)), "", -1, [])] if isinstance(found, Exception) else found)
 
-        self.jobs.put_job(worker.PATCH, lambda: patch_lines.change_as_lines(preview.found, change), answer)
+        self.jobs.put_job(worker.PATCH, work, answer)
 
     def _show_patch(self, lines: list[PatchLine]) -> None:
         self.state.patch = lines

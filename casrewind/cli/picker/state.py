@@ -57,6 +57,8 @@ class PickerState:
         self.dropped = ""
         """The key of the row that lost its choice, because the shown change is another one now; or ""."""
         self.patch: list[PatchLine] = []
+        self.is_blamed = False
+        """In place of the patch, the file is shown with its authors."""
         self.busy, self.said = "reading the timeline", ""
         """The text about the running job, or "", and the text about the last key."""
         self.asked = 0

@@ -21,6 +21,7 @@ from ...change.finish_restore import finish_restore
 from ...change.machine_merge import edit_keeper
 from ...change.worktree_change import WorktreeChange, ask_and_carry_out
 from ...errors import Declined
+from ...history import blame as blames
 from ...history import compare, conversation, lookup
 from ...history.checkpoint_names import is_kept_by_mark
 from ...history.inner_projects import find_inner_turns
@@ -40,6 +41,7 @@ from ...upkeep import pins
 from ...upkeep import status as statuses
 from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
+from ..show.blamed import number_sessions
 from ..show.changes import unclear_notes
 from ..show.pinned import marking_lines
 from ..show.restored import (
@@ -176,7 +178,7 @@ class TimelineModel:
             marks=view.marks,
             inside=self._inside,
             sides=sides_of(view.turns),
-            sessions={session: number for number, session in enumerate(dict.fromkeys(turn.session for turn in turns))},
+            sessions=number_sessions(turns),
             turns=len(turns),
             elsewhere=self._elsewhere,
             unfinished=interrupted_restore_details(self._context),
@@ -213,6 +215,10 @@ class TimelineModel:
             return RowPreview(row.key, turn_or_here, base.key, found, prompt)
         found = self._what_restore_changes(row) if turn_or_here == HERE else self._change_of_row(row)
         return RowPreview(row.key, turn_or_here, "", found, prompt, is_turn=isinstance(row.item, Turn))
+
+    def blame(self, path: bytes) -> blames.Blame:
+        """Who wrote each line of a file, as it is now. Raises PathNotFound if it is not there."""
+        return blames.blame(self._context, path)
 
     def _point_of(self, row: PickerRow) -> Checkpoint:
         if not row.target:

@@ -17,12 +17,12 @@ _KEYS = {
         "? help", "q quit",
     ),
     "files": (
-        "enter open", "space choose", "a all", "c restore", "x take back", "v to here", "n next turn", "/ filter", "e edit", "y copy",
-        "esc back", "? help", "q quit",
+        "enter open", "space choose", "a all", "c restore", "x take back", "v to here", "n next turn", "/ filter", "B blame", "e edit",
+        "y copy", "esc back", "? help", "q quit",
     ),
     "patch": (
-        "space choose hunk", "[ ] hunks", "c restore", "x take back", "v to here", "n next turn", "e edit", "y copy", "esc back", "? help",
-        "q quit",
+        "space choose hunk", "[ ] hunks", "c restore", "x take back", "v to here", "n next turn", "B blame", "e edit", "y copy", "esc back",
+        "? help", "q quit",
     ),
 }  # fmt: skip
 """The keys below the panes. `?` shows all keys."""

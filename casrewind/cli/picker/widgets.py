@@ -62,6 +62,7 @@ HELP = (
     ("o", "finish or take back a restore that was interrupted"),
     ("p l", "pin, label"),
     ("d", "compare with this row; escape ends it"),
+    ("B", "in the files: who wrote each line of this one, as it is now; again: its patch"),
     ("e", "open the file in $VISUAL or $EDITOR"),
     ("y", "copy the path, the id or the prompt"),
     ("q", "quit"),

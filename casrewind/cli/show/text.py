@@ -21,6 +21,8 @@ COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 """The colour of each sign, and of a rename."""
 BOLD, DIM, RED_BOLD, CYAN = "1", "2", "1;31", "36"
 """Styles, as a terminal's control sequences have them."""
+SESSION_COLOURS = (("cyan", "36"), ("magenta", "35"), ("yellow", "33"), ("green", "32"), ("blue", "34"), ("red", "31"))
+"""The colours of sessions, by their numbers: each one's name, and as a terminal's control sequences have it."""
 SCREEN = 80
 """Columns of a usual terminal, where nobody knows them."""
 CONTEXT = 3
