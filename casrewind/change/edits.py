@@ -4,16 +4,18 @@ The danger prevented here: work of another turn or of a person goes with a turn'
 same time, one that the turn may not have made, and one that changed before anybody saw the turn's end are left alone.
 """
 
+import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
+from ..history.provenance import Provenance
 from ..history.turn_view import TurnView
 from ..messages import printable
 from ..model import manifest, merge, paths
 from ..model.diff import Change, topmost_unclear
-from ..model.manifest import PURGED
-from ..model.plan import UNSEEN_END, Action, Kept
+from ..model.manifest import FILE, PURGED
+from ..model.plan import UNSEEN_END, Action, Kept, Plan
 from ..model.turn_records import NOT_SAVED, Turn
 from ..worktree.spelling import with_other_spellings
 from .safety_capture import CapturedState
@@ -33,7 +35,8 @@ class PathEdit(NamedTuple):
 
 class Edits(NamedTuple):
     """What turns did to each path, the newest turn first, and the paths that are left alone whatever they are now. `left`: what
-    turns did to those, and where they took away what may be of other turns."""
+    turns did to those, and where they took away what may be of other turns. Of a path that is in `by_path` and in `kept`, only the
+    steps go in which no other turn ran."""
 
     by_path: Mapping[bytes, Sequence[PathEdit]]
     kept: tuple[Kept, ...]
@@ -46,21 +49,20 @@ def edits_taken_over(changes: Iterable[Change]) -> dict[bytes, list[PathEdit]]:
 
 
 def edits_of_turns(
-    view: TurnView, turns: Sequence[Turn], scope: Sequence[bytes] = (), *, shared: bool = False, skip_damaged: bool = False
+    view: TurnView,
+    turns: Sequence[Turn],
+    scope: Sequence[bytes] = (),
+    provenance: Provenance | None = None,
+    *,
+    shared: bool = False,
+    skip_damaged: bool = False,
 ) -> Edits:
-    """What these turns, the newest first, changed at the paths in `scope`. Raises as revert.prepare_revert."""
+    """What these turns, the newest first, changed at the paths in `scope`. `provenance`: it knows the steps of files that other turns may
+    have changed, too; without it, such a file is left alone as a whole. Raises as revert.prepare_revert."""
     edits: dict[bytes, list[PathEdit]] = {}
     kept: dict[bytes, Kept] = {}
-    taken, filled = frozenset(turn.n for turn in turns), list[Turn]()
-    for turn in turns:
-        if turn.not_saved:
-            raise errors.CheckpointNotFound(
-                f"what @{turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
-                "casrewind diff shows them together, and casrewind restore takes a state back"
-            )
-        if turn.to_now and turn.before is not None:
-            view.scan_worktree()
-        filled.append(view.with_changes(turn))
+    taken = frozenset(turn.n for turn in turns)
+    filled = [_with_changes(view, turn) for turn in turns]
     scope = with_other_spellings(view.tree, scope, (change.path for turn in filled for change in turn.changes or ()))
     places = paths.PathScope(scope)
     for turn in filled:
@@ -86,7 +88,68 @@ def edits_of_turns(
     untouched = {path: found for path, found in edits.items() if path in kept}
     for edit in () if shared else _edits_that_displaced(filled, taken, places):
         untouched[edit.change.path] = [*untouched.get(edit.change.path, ()), edit]
+    if provenance is not None:
+        shared_files = [path for path, item in kept.items() if item.why == SHARED]
+        taken_back.update((path, steps) for path in shared_files if (steps := _find_certain_steps(provenance, path, taken)))
+        taken_back = _follow_moves(view, provenance, taken_back, taken, places)
     return Edits(taken_back, tuple(kept.values()), untouched)
+
+
+def _find_certain_steps(provenance: Provenance, path: bytes, taken: frozenset[int]) -> list[PathEdit]:
+    """The steps in which these turns, and nobody else, edited a file, newest first. None of them if one made it, or took it away."""
+    found = []
+    for edit in provenance.steps_at(path):
+        is_certain = bool(edit.makers.turns) and taken.issuperset(edit.makers.turns) and not (edit.makers.is_person or edit.is_background)
+        if is_certain and any(entry is None or entry.kind != FILE for entry in (edit.old, edit.new)):
+            return []
+        if is_certain:
+            found.append(PathEdit(min(edit.makers.turns), Change(path, edit.old, edit.new), is_unclear=False))
+    return found
+
+
+def _follow_moves(
+    view: TurnView, provenance: Provenance, edits: dict[bytes, list[PathEdit]], taken: frozenset[int], places: paths.PathScope
+) -> dict[bytes, list[PathEdit]]:
+    """The edits, those of a file that somebody else moved since at its present path."""
+    found = dict(edits)
+    for path, steps in edits.items():
+        if any(side is None or side.kind != FILE for step in steps for side in (step.change.old, step.change.new)):
+            continue
+        place = path
+        while not os.path.lexists(os.path.join(os.fsencode(view.tree.root), place)):
+            view.scan_worktree()  # it may have been moved since the newest checkpoint
+            edit = next(provenance.steps_at(place), None)
+            moved = None if edit is None or edit.new is not None or not taken.isdisjoint(edit.makers.turns) else provenance.moved_away(edit)
+            if moved is None or moved.path in found or not places.covers(moved.path):
+                break
+            place = moved.path
+        else:
+            if place != path:
+                del found[path]
+                found[place] = [step._replace(change=step.change._replace(path=place)) for step in steps]
+    return found
+
+
+def name_parts(plan: Plan, done: Edits) -> Plan:
+    """The plan, whose reasons tell of which paths only a part is taken back. Where not even that can be, the path is left alone for
+    the reason that all of it has."""
+    in_part = {item.path for item in done.kept if item.path in done.by_path}
+    planned = {action.path for action in plan.actions} if in_part else ()
+    found = (item for item in plan.kept if item.path not in in_part or item.why == SHARED)
+    kept = (item._replace(reason=f"in part: {item.reason}") if item.path in in_part and item.path in planned else item for item in found)
+    return plan._replace(kept=tuple(kept))
+
+
+def _with_changes(view: TurnView, turn: Turn) -> Turn:
+    """A turn with its changes. Raises CheckpointNotFound if nobody can tell them from those of other turns."""
+    if turn.not_saved:
+        raise errors.CheckpointNotFound(
+            f"what @{turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
+            "casrewind diff shows them together, and casrewind restore takes a state back"
+        )
+    if turn.to_now and turn.before is not None:
+        view.scan_worktree()
+    return view.with_changes(turn)
 
 
 def _edits_that_displaced(turns: Iterable[Turn], taken: frozenset[int], places: paths.PathScope) -> Iterator[PathEdit]:

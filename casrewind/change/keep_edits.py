@@ -23,7 +23,7 @@ from ..model.turn_records import BACKGROUND, Forgotten
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
-from .edits import SHARED, edits_of_turns, left_alone, reversed_action, with_way_out
+from .edits import SHARED, edits_of_turns, left_alone, name_parts, reversed_action, with_way_out
 from .moved_files import MOVED, keep_moved_files
 from .path_merger import DAMAGED, PathMerger
 from .possible_actions import possible_actions
@@ -50,12 +50,12 @@ class KeptEdits:
             raise errors.CheckpointNotFound(
                 f"turns between {target.id} and now were forgotten: what they changed cannot be told from your edits", hint
             )
-        done = edits_of_turns(view, turns, scope, skip_damaged=skip_damaged)
+        self._numbers = frozenset(turn.n for turn in turns)
+        provenance = Provenance(context, view, target.seq, self._numbers)
+        done = edits_of_turns(view, turns, scope, provenance, skip_damaged=skip_damaged)
         self.turns = tuple(turns)
         self._done = done
         self._left = {item.path: _with_way_out(item) for item in done.kept}
-        self._numbers = frozenset(turn.n for turn in turns)
-        provenance = Provenance(context, view, target.seq, self._numbers)
         self._provenance: Provenance | None = provenance
         self._files = PathMerger(context, done.by_path, provenance, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
@@ -72,11 +72,16 @@ class KeptEdits:
         unread = (action.path for action in others if action.path not in now.scan.read)
         tree = add_present_paths(self._context, writer, now.tree, unread, respelled, strangers)
         now = now._replace(tree=tree, respelled=respelled)
-        kept = [*protected, *(_with_way_out(item) for item in left_alone(self._done, now) if item.path not in known)]
+        left = [_with_way_out(item) for item in left_alone(self._done, now)]
+        in_part = [item for item in left if item.path in self._done.by_path]
+        kept = [*protected, *(item for item in left if item.path not in known and item.path not in self._done.by_path)]
         wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
         finder = manifest.Finder(now.load, now.tree)
         actions = plans.sort_and_pack(possible_actions(wanted, finder, strangers, points, kept, self._resolve))
-        plan = keep_moved_files(plans.keep_paths(Plan(actions, exact.kept), kept), self._done, now, self._files.contents)
+        plan = plans.keep_paths(Plan(actions, exact.kept), kept)
+        plan = name_parts(plan._replace(kept=(*plan.kept, *in_part)), self._done)
+        versions = None if self._provenance is None else self._provenance.versions_of
+        plan = keep_moved_files(plan, self._done, now, self._files.contents, versions)
         return self._without_paths_taken_back(plan, known, finder), now
 
     def _without_paths_taken_back(self, plan: Plan, known: Container[bytes], finder: manifest.Finder) -> Plan:

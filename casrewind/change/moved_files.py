@@ -18,7 +18,7 @@ from ..model.diff import Change
 from ..model.manifest import FILE, Entry
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, Kept, Plan
-from .edits import Edits
+from .edits import Edits, PathEdit
 from .path_merger import PathContents
 from .safety_capture import CapturedState
 
@@ -35,8 +35,12 @@ class _File(NamedTuple):
     entry: Entry
 
 
+Versions = Callable[[bytes], Iterable[Entry]]
+"""What a path had between the edits of the turns: see Provenance.versions_of."""
+
+
 def keep_moved_files(
-    plan: Plan, done: Edits, now: CapturedState, contents: PathContents, *, only_removed: bool = False
+    plan: Plan, done: Edits, now: CapturedState, contents: PathContents, versions: Versions | None = None, *, only_removed: bool = False
 ) -> Plan:
     """The plan without the files to which a turn moved what a path had that is left alone. `only_removed`: what
     is written over may go."""
@@ -45,28 +49,35 @@ def keep_moved_files(
     if not left:
         return plan
 
-    def changes(path: bytes) -> list[Change]:
-        return [edit.change for edits in (done.by_path, done.left) for edit in edits.get(path, ())]
-
     going = (each for each in plan.actions if each.after is None) if only_removed else plan.actions
-    return plans.keep_paths(plan, _find_moved_files(contents, changes, left, going))
+    return plans.keep_paths(plan, _find_moved_files(contents, done, versions, left, going))
 
 
 def _find_moved_files(
-    contents: PathContents, changes: Callable[[bytes], Sequence[Change]], left: Mapping[bytes, Entry | None], actions: Iterable[Action]
+    contents: PathContents,
+    done: Edits,
+    versions: Versions | None,
+    left: Mapping[bytes, Entry | None],
+    actions: Iterable[Action],
 ) -> list[Kept]:
     """The files of a plan that would lose what one of the paths had that are left alone. `left`: these, with their present
-    entries. `changes`: what turns changed at a path."""
+    entries."""
     lines = _LinesOfFiles(contents)
+
+    def changes(path: bytes, *kinds: Mapping[bytes, Sequence[PathEdit]]) -> list[Change]:
+        return [edit.change for edits in kinds for edit in edits.get(path, ())]
+
     going = [
         _File(action.path, action.before) for action in actions
-        if action.before is not None and _loses_content(action) and lines.is_put_there(action.path, changes(action.path))
+        if action.before is not None and _loses_content(action) and lines.is_put_there(action.path, changes(action.path, done.by_path))
     ]  # fmt: skip
     if not going:
         return []
     gone = []
     for path, there in left.items():
-        had = [change.old for change in changes(path) if change.old is not None and _is_text_or_data(change.old)]
+        had = [change.old for change in changes(path, done.by_path, done.left) if change.old is not None and _is_text_or_data(change.old)]
+        if had and versions is not None:  # two turns rewrote it: what was moved is like what lay between them, and like nothing before
+            had += [entry for entry in versions(path) if _is_text_or_data(entry)]
         for entry in {entry.digest: entry for entry in had}.values():
             stands = there is not None and _is_text_or_data(there) and lines.are_alike(_File(path, entry), _File(path, there))
             gone += [] if stands else [_File(path, entry)]

@@ -20,7 +20,7 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions
-from .edits import SHARED, PathEdit, edits_of_turns, left_alone, reversed_action, with_way_out
+from .edits import SHARED, PathEdit, edits_of_turns, left_alone, name_parts, reversed_action, with_way_out
 from .execute import Restored
 from .moved_files import keep_moved_files
 from .path_merger import ASIDE, PathMerger
@@ -60,12 +60,13 @@ def prepare_revert(
             f"@{still.n} has not ended: {why}",
             "wait, or add --running to reverse what it did so far"
         )
-    done = edits_of_turns(view, turns, scope, shared=shared, skip_damaged=skip_damaged)
+    oldest = view.points.get(turns[-1].before or "")
+    provenance = Provenance(context, view, 0 if oldest is None else oldest.seq, [turn.n for turn in turns])
+    done = edits_of_turns(view, turns, scope, None if hunks else provenance, shared=shared, skip_damaged=skip_damaged)
     if hunks:
         done = done._replace(by_path={path: _with_chosen_hunks(made, hunks.get(path)) for path, made in done.by_path.items()})
     before = view.points[turns[-1].before or ""]
     hint = f"casrewind revert --skip-damaged takes back the rest, casrewind restore {before.id} PATH what is sound"
-    provenance = Provenance(context, view, before.seq, [turn.n for turn in turns])
     parts = (hunks or {}).values()
 
     def actions(_scan: Scan) -> Actions:
@@ -79,7 +80,8 @@ def prepare_revert(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
         left = (with_way_out(item, {SHARED: f"{_BY_SHARED} as well", UNSEEN_END: _BY_SHARED}) for item in left_alone(done, now))
-        plan = keep_moved_files(Plan(report.actions, tuple(sorted((*report.kept, *left)))), done, now, files.contents)
+        plan = name_parts(Plan(report.actions, tuple(sorted((*report.kept, *left)))), done)
+        plan = keep_moved_files(plan, done, now, files.contents, provenance.versions_of)
         planned = plans.sort_and_pack(plan.actions)
         if edits is not None:
             planned = chosen_actions(planned, edits, writer)

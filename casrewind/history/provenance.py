@@ -19,7 +19,7 @@ from ..context import Context
 from ..messages import enumerated
 from ..model.at_risk import NO_EDITS, OutsideEdits
 from ..model.checkpoint import Checkpoint
-from ..model.diff import Change, diff
+from ..model.diff import Change
 from ..model.history import ABORT, REDO, UNDO
 from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
@@ -171,16 +171,35 @@ class Provenance:
         perhaps = dict.fromkeys(makers for makers, whole in zip(asked, found, strict=True) if makers.turns and not whole.is_one)
         return Makers(tuple(sorted(turns)), any(makers.is_person for makers in certain), tuple(perhaps))
 
+    def steps_at(self, path: bytes) -> Iterator[Edit]:
+        """Every edit that a path had, newest first, whatever it has now. What changed since the newest checkpoint is among them if the
+        worktree was scanned."""
+        if self._view.seen is not None:
+            latest = (change for change in self._view.changes_since_newest() if change.path == path)
+            yield from (Edit(self._makers_since_newest, path, change.old, change.new, None) for change in latest)
+        for interval, change in self._changes_at(path):
+            yield Edit(self._makers_in(interval, path), path, change.old, change.new, interval.row, interval.order)
+
+    def versions_of(self, path: bytes) -> Iterator[Entry]:
+        """What a path had before and behind each edit of the turns that are left out."""
+        for interval, change in self._changes_at(path):
+            if not self._left_out.isdisjoint(interval.turns):
+                yield from (entry for entry in (change.new, change.old) if entry is not None)
+
     def moved_here(self, edit: Edit) -> Rename | None:
         """Where a file came from that an edit made: one that went in the same step, with the same or similar content."""
+        return next((each for each in self._renames_of(edit) if each.path == edit.path), None)
+
+    def moved_away(self, edit: Edit) -> Rename | None:
+        """Where a file went that an edit took away: one that came in the same step, with the same or similar content."""
+        return next((each for each in self._renames_of(edit) if each.source == edit.path), None)
+
+    def _renames_of(self, edit: Edit) -> tuple[Rename, ...]:
         if edit.order:
             changes = next((interval.changes for interval, _ in self._changes[edit.path] if interval.order == edit.order), ())
         else:
-            self._view.scan_worktree()
-            seen, newest = self._view.seen, next(iter(self._view.points.values()), None)
-            changes = () if seen is None or newest is None else tuple(diff(seen.load, newest.tree, seen.tree))
-        found = comparison_of_changes(self._context, changes, to_now=not edit.order)
-        return next((each for each in find_renames(found) if each.path == edit.path), None)
+            changes = self._view.changes_since_newest()
+        return find_renames(comparison_of_changes(self._context, changes, to_now=not edit.order))
 
     def entry_in(self, point: Checkpoint, path: bytes) -> Entry | None:
         """The entry of a path in a checkpoint."""

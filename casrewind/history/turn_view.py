@@ -145,19 +145,14 @@ class TurnView:
         """See Outline.intervals."""
         return self._outline.intervals(self._differ)
 
+    def changes_since_newest(self) -> tuple[Change, ...]:
+        """See Outline.changes_since_newest. Scans the worktree."""
+        self.scan_worktree()
+        return self._outline.changes_since_newest(self._differ)
+
     def count_down_to(self, turns: int, saves: int) -> int:
         """See Outline.count_down_to."""
         return self._outline.count_down_to(turns, saves)
-
-    def is_after(self, row: Row, seq: int) -> bool:
-        """True if a row that can have changes ends after the record `seq` of the ledger, or has no end yet."""
-        if isinstance(row, Turn):
-            last = row.after
-        elif isinstance(row, Outside | Reset):
-            last = row.checkpoint if isinstance(row, Outside) else row.safety
-        else:
-            return False
-        return not last or self.points[last].seq > seq
 
     def with_changes(self, turn: Turn) -> Turn:
         """A turn with its changes."""

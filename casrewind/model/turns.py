@@ -194,6 +194,11 @@ class Outline:
             else:
                 yield Interval(order, self._running_turns(at), outside.get(at), found)
 
+    def changes_since_newest(self, differ: Differ) -> tuple[Change, ...]:
+        """What changed since the newest checkpoint and its operations. The differ has to be able to read the worktree."""
+        newest = len(self._points)
+        return _whole_changes(self._difference_between(newest - 1, newest, differ)) if newest else ()
+
     def newest_state(self) -> State | None:
         """The state behind the newest checkpoint and its operations, None without a checkpoint."""
         return self._state_behind(len(self._points) - 1) if self._points else None

@@ -69,6 +69,17 @@ def test_a_file_that_an_agent_moved_keeps_its_makers(shop, casrewind, root):
     assert labels(casrewind("blame", "shop.py", code=0).out) == [*moved, ("@1", "three")]
 
 
+def test_a_file_that_a_restore_brought_back_and_that_was_moved_then_keeps_its_makers(shop, casrewind, root, workspace):
+    before = labels(casrewind("blame", "till.py", code=0).out)
+    shop.prompt("c", "empty it")
+    write(root, "nothing")
+    last = shop.stop("c")
+    workspace.restore("@1")
+    (root / "till.py").rename(root / "shop.py")
+    found = labels(casrewind("blame", "shop.py", code=0).out)
+    assert last.id and found == [(name.replace("@2", "@3").replace("@1", "@2"), text) for name, text in before]
+
+
 def test_what_a_take_brought_names_its_directory(shop, casrewind, root, workspace, tmp_path):
     workspace.materialise("last", tmp_path / "try")
     place = tmp_path / "try" / "till.py"

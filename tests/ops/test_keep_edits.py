@@ -397,6 +397,25 @@ def test_the_edits_behind_esc_of_an_older_turn_stay_and_those_of_the_others_are_
     assert (root / "keep.txt").read_bytes() == b"k\nmine\ntwo\n" and (root / "repair.txt").read_bytes() == b"mine\n"
 
 
+@pytest.mark.parametrize("verb", ["restore", "revert"])
+def test_what_two_turns_rewrote_and_moved_stays_where_it_is_if_its_own_name_cannot_have_it(told, root, verb):
+    """What was moved is like what the other turn had made of it, and like nothing that was there before both."""
+    other = AgentTurns(told.workspace, root, "s2")
+    mine = [f"mine {number}" for number in range(10)]
+    told.edit({"own.txt": text(mine)})
+    first = told.prompt("one", "shorten it")
+    other.prompt("two", "move it")
+    told.edit({"own.txt": text([*mine[4:], "one"])})
+    told.workspace.save()
+    told.edit({"docs/own.txt": text([*mine[7:], "one"])}, removed=["own.txt"])
+    told.stop("one")
+    other.stop("two")
+    told.edit({"own.txt": b"another\n"})
+    done = told.workspace.restore(first, keep_edits=True) if verb == "restore" else told.workspace.revert([1, 2])
+    assert (root / "own.txt").read_bytes() == b"another\n" and (root / "docs/own.txt").read_bytes() == text([*mine[7:], "one"])
+    assert {item.path: item.why for item in done.kept}[b"docs/own.txt"] == "moved"
+
+
 def test_what_came_behind_esc_stays_where_a_later_turn_moved_it(told, root, stopped):
     told.turn("two", {"docs/repair.txt": b"mine\n"}, removed=["repair.txt"])
     done = told.workspace.restore(stopped, keep_edits=True)

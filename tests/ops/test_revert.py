@@ -453,3 +453,59 @@ def test_a_file_that_one_agent_made_and_another_one_moved_stays_when_the_other_i
     assert not (agent.root / "own.py").exists()
     assert (agent.root / "moved.py").exists() != is_shared
     assert is_shared or [(item.path, item.why) for item in done.kept] == [(b"moved.py", "moved")]
+
+
+# -- steps of a file, where turns ran at the same time, and files that moved since
+
+
+@pytest.fixture
+def beside(agent):
+    """@2 writes line 1 alone, then both turns run, and line 5 is somebody's; @1 is of another session."""
+    other = AgentTurns(agent.workspace, agent.root, "s2")
+    agent.prompt("first", "first")
+    write(agent.root, {"a.py": text(l1=b"first")})
+    other.prompt("second", "second")
+    write(agent.root, {"a.py": text(l1=b"first", l5=b"whose")})
+    agent.stop("first")
+    write(agent.root, {"a.py": text(l1=b"first", l5=b"whose", l9=b"second")})
+    other.stop("second")
+    return agent
+
+
+@pytest.mark.parametrize("number, left", [(2, {"l5": b"whose", "l9": b"second"}), (1, {"l1": b"first", "l5": b"whose"})])
+def test_of_a_file_that_two_turns_edited_at_once_the_steps_of_one_alone_are_taken_back(beside, number, left):
+    before = picture(beside.root)
+    report = revert(beside, number)
+    assert read(beside) == text(**left)
+    assert reasons(report) == {b"a.py": f"in part: changed while @{3 - number} ran, too; --shared takes it back as well"} and report.incomplete
+    beside.workspace.undo()
+    assert picture(beside.root) == before
+    assert reasons(revert(beside, 1, 2)) == {} and read(beside) == text()
+
+
+def test_where_a_later_edit_touches_such_a_step_the_file_is_left_alone(beside):
+    write(beside.root, {"a.py": text(l1=b"mine", l5=b"whose", l9=b"second")})
+    before = picture(beside.root)
+    report = revert(beside, 2)
+    assert picture(beside.root) == before and reasons(report) == {b"a.py": "changed while @1 ran, too; --shared takes it back as well"}
+
+
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_lines_are_taken_back_where_a_person_moved_the_file(agent, is_saved):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    (agent.root / "a.py").rename(agent.root / "moved.py")
+    write(agent.root, {"moved.py": text(l1=b"first", l7=b"mine")})
+    if is_saved:
+        agent.workspace.save()
+    before = picture(agent.root)
+    report = revert(agent, 1)
+    assert read(agent, "moved.py") == text(l7=b"mine") and not (agent.root / "a.py").exists() and not report.kept
+    agent.workspace.undo()
+    assert picture(agent.root) == before
+
+
+def test_lines_are_not_taken_back_outside_of_the_paths_that_are_named(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    (agent.root / "a.py").rename(agent.root / "moved.py")
+    report = revert(agent, 1, scope=[b"a.py"])
+    assert read(agent, "moved.py") == text(l1=b"first") and reasons(report) == {b"a.py": "removed since"}

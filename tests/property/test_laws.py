@@ -527,8 +527,9 @@ class Laws:
         sides = [(history.states[turn.first], now if ends[turn] is None else history.states[ends[turn]]) for turn in given]
         paths = {path for old, new in sides for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
 
-        def steps(path):
-            return [(new.get(path), old.get(path)) for old, new in sides if new.get(path) != old.get(path)]
+        def steps(path, *, is_in_part=False):
+            found = history.own_steps(given) if is_in_part else sides
+            return [(new.get(path), old.get(path)) for old, new in found if new.get(path) != old.get(path)]
 
         every = [side for pair in sides for side in pair]
         return lambda done, before, after: self.judge_merges(name, done, before, after, steps, paths, every)
@@ -539,7 +540,20 @@ class Laws:
             things = [thing for step in steps(path) for thing in step] + [before.get(path)]
             if any(thing is not None and thing[0] != "file" for thing in things) or leaving_out(*sides, before)(path):
                 continue  # not one file, or a side did not capture it: the other laws
-            self.judge_path(name, path, steps(path), kept, before, after)
+            item = kept.get(path)
+            if item is not None and item.reason.startswith("in part"):  # only the steps in which no other turn ran
+                del kept[path]
+                self.counts["paths taken back in part"] += 1
+                self.judge_path(name, path, steps(path, is_in_part=True), kept, before, after)
+            elif item is None and path not in before and path not in after and self.is_followed(done, paths):
+                self.counts["path: moved since, and perhaps followed"] += 1
+            else:
+                self.judge_path(name, path, steps(path), kept, before, after)
+
+    def is_followed(self, done, paths):
+        """Whether a file is changed, or left alone by name, that none of the given turns changed under this name: it was moved since."""
+        changed = {os.fsdecode(action.path) for action in done.actions if action.before and action.after}
+        return bool((changed | {os.fsdecode(item.path) for item in done.kept if not item.benign}) - paths)
 
     def judge_path(self, name, path, steps, kept, before, after):
         now, result, item = before.get(path), after.get(path), kept.get(path)

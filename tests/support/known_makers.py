@@ -167,6 +167,15 @@ class History:
         end = self.end_of(turn)
         return turn.first <= line.after and (end is None or line.after < end)
 
+    def own_steps(self, given):
+        """The steps (state before, state behind) in which one or more of these turns ran, and no other one, newest first."""
+        states, found = [*self.states, self.now()], []
+        for at in reversed(range(len(states) - 1)):
+            covering = [turn for turn in self.turns if self.covers(turn, Line(None, at))]
+            if covering and all(turn in given and not self.is_unseen(turn) for turn in covering):
+                found.append((states[at], states[at + 1]))
+        return found
+
     def lines_to_keep(self, given, *, shared=False):
         """The lines that stand somewhere and that none of the turns `given` made. What a person wrote while a turn ran counts as that
         turn's; not so with two turns at once and behind an end that nobody saw, unless `shared`."""
