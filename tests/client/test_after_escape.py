@@ -94,4 +94,4 @@ def test_the_next_prompt_keeps_the_moment_for_later(escaped_again):
     for file in client.config.glob("projects/*/*.jsonl"):
         file.unlink()
     done = client.casrewind("revert", "@2", "--dry-run", code=3)
-    assert "  - half\n" in done.out and "remove 1;" in done.out and "    repair.txt\n" in done.err
+    assert "  - half\n" in done.out and "remove 1\n" in done.out and "    repair.txt\n" in done.err

@@ -186,7 +186,7 @@ def test_a_command_in_the_client_goes_back_in_the_same_session_and_stays_there(c
 def test_a_command_that_takes_more_than_a_turn_back_is_planned_first(client, told, front):
     mine, session = client.project / "mine.txt", front.session()
     mine.write_text("mine")
-    plan = front.order("/casrewind back 2", ends="to go ahead")
+    plan = front.order("/casrewind back 2", ends="To go ahead")
     assert "- mine.txt" in plan and "since then, outside of a turn. Those edits will be lost:\n    mine.txt\n" in plan
     assert (alpha(client), mine.read_text()) == (b"spoilt\n", "mine")
     mine.write_text("mine, and more")

@@ -210,7 +210,8 @@ class Laws:
         writer = Writer(history, self.random) if self.random.random() < 0.25 else None
         try:
             done = call(confirm=writer) if writer is not None else call()
-        except errors.ContentInTheWay:  # what the writer made is not captured, and a file is to stand there
+        except (errors.ContentInTheWay, errors.PathNotFound):  # what the writer made is not captured, and a file is to stand there; or the
+            # writer took away the only path that was asked for
             assert writer is not None and writer.plan is not None, told
             now = history.now()
             assert {path for path in state.keys() | now.keys() if state.get(path) != now.get(path)} <= writer.touched.keys(), told
@@ -527,8 +528,10 @@ class Laws:
         sides = [(history.states[turn.first], now if ends[turn] is None else history.states[ends[turn]]) for turn in given]
         paths = {path for old, new in sides for path in old.keys() | new.keys() if old.get(path) != new.get(path)}
 
+        own = history.own_steps(given)
+
         def steps(path, *, is_in_part=False):
-            found = history.own_steps(given) if is_in_part else sides
+            found = own if is_in_part else sides
             return [(new.get(path), old.get(path)) for old, new in found if new.get(path) != old.get(path)]
 
         every = [side for pair in sides for side in pair]
@@ -544,16 +547,20 @@ class Laws:
             if item is not None and item.reason.startswith("in part"):  # only the steps in which no other turn ran
                 del kept[path]
                 self.counts["paths taken back in part"] += 1
-                self.judge_path(name, path, steps(path, is_in_part=True), kept, before, after)
-            elif item is None and path not in before and path not in after and self.is_followed(done, paths):
-                self.counts["path: moved since, and perhaps followed"] += 1
+                if own := steps(path, is_in_part=True):  # else what is taken back was written under another name
+                    self.judge_path(name, path, own, kept, before, after)
+            elif item is None and path not in before and path not in after and self.was_moved(path, before):
+                self.counts["path: moved since"] += 1
             else:
                 self.judge_path(name, path, steps(path), kept, before, after)
 
-    def is_followed(self, done, paths):
-        """Whether a file is changed, or left alone by name, that none of the given turns changed under this name: it was moved since."""
-        changed = {os.fsdecode(action.path) for action in done.actions if action.before and action.after}
-        return bool((changed | {os.fsdecode(item.path) for item in done.kept if not item.benign}) - paths)
+    def was_moved(self, path, now):
+        """Whether a file was moved when it went from this path: it is taken back where it went, or is as it was there already."""
+        states = [*self.history.states, now]
+        went = [pair for pair in zip(states, states[1:]) if path in pair[0] and path not in pair[1]]
+        return bool(went) and any(
+            thing[0] == "file" and are_alike(went[-1][0][path], thing) for other, thing in went[-1][1].items() if other not in went[-1][0]
+        )
 
     def judge_path(self, name, path, steps, kept, before, after):
         now, result, item = before.get(path), after.get(path), kept.get(path)

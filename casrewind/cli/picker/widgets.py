@@ -363,9 +363,10 @@ class Question(ModalScreen[str | None]):
 
 def headline_lines(screen: "ModalScreen[str] | ModalScreen[str | None]", headline: str, width: int, most: int) -> list[Text]:
     """A headline in at most `most` lines; the number of removed files is bold red."""
-    text = Text(headline, style="bold")
-    text.highlight_regex(r"[\d,]+ REMOVED", "bold red")
-    told = list(text.wrap(screen.app.console, width))
+    kept_together = Text(headline.replace(" REMOVED", "\0REMOVED"))
+    told = [Text(line.plain.replace("\0", " "), style="bold") for line in kept_together.wrap(screen.app.console, width - 1)]
+    for line in told:
+        line.highlight_regex(r"[\d,]+ REMOVED", "bold red")
     most = max(most, 1)
     if len(told) > most:
         told[most - 1].truncate(width - 1)
