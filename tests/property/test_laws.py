@@ -557,7 +557,7 @@ class Laws:
     def was_moved(self, path, now):
         """Whether a file was moved when it went from this path: it is taken back where it went, or is as it was there already."""
         states = [*self.history.states, now]
-        went = [pair for pair in zip(states, states[1:]) if path in pair[0] and path not in pair[1]]
+        went = [pair for pair in zip(states, states[1:]) if pair[0].get(path, ("",))[0] == "file" and path not in pair[1]]
         return bool(went) and any(
             thing[0] == "file" and are_alike(went[-1][0][path], thing) for other, thing in went[-1][1].items() if other not in went[-1][0]
         )
