@@ -12,14 +12,14 @@ from contextlib import suppress
 
 from .. import errors
 from ..context import Context
-from ..history.provenance import Provenance
+from ..history.provenance import Provenance, turns_since
 from ..history.turn_view import TurnView
 from ..model import manifest, merge
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
 from ..model.plan import OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
-from ..model.turn_records import BACKGROUND, Forgotten
+from ..model.turn_records import BACKGROUND
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
@@ -42,11 +42,11 @@ class KeptEdits:
         """Finds the turns. Raises UsageError if none began after `target`, CheckpointNotFound if some were forgotten."""
         self._context = context
         view = TurnView(context)
-        turns = [turn for turn in view.turns if _is_since(view, turn.id, target)]
+        turns, has_forgotten = turns_since(view, target)
         hint = f"casrewind restore --exact {target.id} restores the state itself"
         if not turns:
             raise errors.UsageError("no agent did anything since then, so there is nothing to take back", hint)
-        if any(True for _ in view.rows(wanted=lambda row: isinstance(row, Forgotten) and _is_since(view, row.checkpoint, target))):
+        if has_forgotten:
             raise errors.CheckpointNotFound(
                 f"turns between {target.id} and now were forgotten: what they changed cannot be told from your edits", hint
             )
@@ -143,7 +143,3 @@ class KeptEdits:
 
 def _with_way_out(item: Kept) -> Kept:
     return with_way_out(item, {UNSEEN_END: _BY_EXACT})
-
-
-def _is_since(view: TurnView, identity: str, target: Checkpoint) -> bool:
-    return view.points[identity].seq >= target.seq

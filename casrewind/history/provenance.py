@@ -25,7 +25,7 @@ from ..model.line_diff import blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, is_of_file
-from ..model.turn_records import BACKGROUND, OPERATIONS, Interval, Outside, Reset, Row, is_of_person
+from ..model.turn_records import BACKGROUND, OPERATIONS, Forgotten, Interval, Outside, Reset, Row, Turn, is_of_person
 from .compare import comparison_of_changes
 from .lookup import find_common_state
 from .rename_detection import Rename, find_renames
@@ -282,8 +282,20 @@ def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Actio
         return NO_EDITS
     found = OutsideEdits(tuple(sorted(proved)), tuple(sorted(possible)))
     if not target.more.machine:
-        return found
+        turns, has_forgotten = ([], False) if view is None else turns_since(view, target)
+        return found._replace(can_stay=bool(turns) and not has_forgotten)
     return found._replace(can_stay=bool(proved) and find_common_state(context, target) is not None, is_of_machine=True)
+
+
+def turns_since(view: TurnView, target: Checkpoint) -> tuple[list[Turn], bool]:
+    """Returns (the turns that began after a checkpoint, newest first, True if some after it were forgotten)."""
+
+    def is_since(identity: str) -> bool:
+        return view.points[identity].seq >= target.seq
+
+    turns = [turn for turn in view.turns if is_since(turn.id)]
+    forgotten = view.rows(wanted=lambda row: isinstance(row, Forgotten) and is_since(row.checkpoint))
+    return turns, any(True for _ in forgotten)
 
 
 class OtherSessions:

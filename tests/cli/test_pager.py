@@ -91,6 +91,38 @@ def test_the_pager_gets_all_with_colours_and_knows_the_width(terminal, edited, t
         assert max(len(line) for line in COLOUR.sub(b"", kept).splitlines()[:-1]) <= 61
 
 
+def test_the_patch_of_a_plan_is_paged_and_the_plan_stands_before_the_next_question(terminal, edited, root, tmp_path):
+    session = terminal("restore", "last", environment={**saving(tmp_path / "kept"), "NO_COLOR": "1"})
+    session.read_until(b"[y/N/d] ")
+    session.type("d")
+    session.read_until(b"[y/N/d] ", 2)
+    shown = session.shown.decode()
+    assert shown.count("2 written") == 2 and shown.count("~ small") == 2 and "@@" not in shown
+    assert (tmp_path / "kept").read_bytes().count(b"\n+line") > 1000
+    session.type("n")
+    assert session.end()[0] == 0 and (root / "small").read_bytes() == b"2\n"
+
+
+@needs_less
+def test_the_patch_of_a_plan_is_left_with_q(terminal, edited):
+    session = terminal("restore", "last", environment={"PAGER": "less", "NO_COLOR": "1"})
+    session.read_until(b"[y/N/d] ")
+    session.type("d")
+    session.read_until(b"\n:")
+    session.type("q")
+    session.read_until(b"[y/N/d] ", 2)
+    session.type("n")
+    assert session.end()[0] == 0
+
+
+@pytest.mark.parametrize("line", [("help", "--all"), ("restore", "--help"), ("help", "restore")])
+def test_a_long_help_is_paged(terminal, tmp_path, line):
+    code, shown = terminal(*line, environment=saving(tmp_path / "kept")).end()
+    assert code == 0 and shown == b"" and (b"usage: casrewind" in (tmp_path / "kept").read_bytes())
+    code, shown = terminal("help", environment=saving(tmp_path / "short")).end()
+    assert code == 0 and shown.count(b"\n") == 24 and not (tmp_path / "short").exists(), "one screen is no page"
+
+
 def test_less_keeps_the_options_that_a_person_gave_it(terminal, edited, tmp_path):
     terminal("diff", environment={**saving(tmp_path / "kept"), "LESS": "-i"}).end()
     assert b"LESS=-i LV=-c" in (tmp_path / "kept").read_bytes()

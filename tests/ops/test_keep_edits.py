@@ -11,6 +11,7 @@ from support.agent_turns import AgentTurns
 from support.command import CONFIG_FILE
 from support.picker_screen import run_picker
 from support.picture import picture
+from support.terminal_in_process import on_terminal
 from support.trees import plant
 
 BASE = [f"line {number}" for number in range(20)]
@@ -120,13 +121,19 @@ def test_a_conflict_leaves_the_file_alone_and_the_rest_is_done(told, root, casre
     assert (root / "till.py").read_bytes() == text(BASE)
 
 
-def test_without_a_turn_since_then_it_is_a_usage_error(told, casrewind):
+def test_without_a_turn_since_then_it_is_a_usage_error_and_no_answer(told, casrewind):
     told.turn("one", {"notes.md": b"changed\n"})
     point = told.workspace.save("it works").checkpoint
     told.edit({"keep.txt": b"mine\n"})
+    model, answers = TimelineModel(told.context), Answers(NO)
+    with pytest.raises(Declined):
+        model.restore(next(row for row in model.first_timeline().rows if row.target == point.id), CODE, (), answers)
+    assert not answers.seen[0].may_keep
     told.workspace.close()
     failed = casrewind("restore", "it works", "--keep-edits", "-y", code=64)
     assert "no agent did anything since then" in failed.err and f"restore --exact {point.id}" in failed.err
+    asked = on_terminal(casrewind, ["restore", "it works"], typed="n\n").out
+    assert "Those edits will be lost" in asked and "[y/N/d]" in asked and "keeps them" not in asked, "what would fail is not offered"
     assert casrewind.json("restore", "it works", "-y")["restored"] == 1
 
 

@@ -10,6 +10,7 @@ from ..._typing import TYPE_CHECKING
 from ..grammar import help as texts
 from ..grammar.options import Command, Option, flag
 from ..terminal.lines import print_line
+from ..terminal.pager import pager
 from . import OK
 
 if TYPE_CHECKING:
@@ -26,13 +27,20 @@ COMMAND = Command(
     ),
 )
 _NAME = "casrewind.1"
+_SCREEN = 24
+"""Lines of a usual terminal: a shorter text needs no pager."""
 
 
 def run(options: "ParsedOptions") -> int:
     """casrewind help, COMMAND --help, and casrewind alone where no terminal is. It needs no settings, which may be unreadable."""
     if getattr(options, "man", False):
         return _show_manual()
-    print_line(texts.help_text(options).rstrip("\n"))
+    text = texts.help_text(options).rstrip("\n")
+    if not sys.stdout.isatty() or text.count("\n") < _SCREEN:
+        print_line(text)
+        return OK
+    with pager(options):
+        print_line(text)
     return OK
 
 

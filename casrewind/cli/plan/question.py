@@ -6,6 +6,7 @@ that were made outside of a turn, and in a client nothing but the smallest step 
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 
 from ... import launch
 from ..._typing import TYPE_CHECKING
@@ -120,7 +121,7 @@ class PlanQuestion:
             return True
         may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
         details = self._lines_below_title(plan, strange, KEEP_EDITS)
-        answer = ask_about_plan(Proposal(title, details, notes, self._kept, lambda: self._patch_of_plan(plan), may_keep))
+        answer = ask_about_plan(Proposal(title, details, notes, self._kept, lambda: self._patch_of_plan(plan), may_keep), self._pager)
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS
             raise EditsKept
@@ -171,6 +172,11 @@ class PlanQuestion:
         found = [*self.explanation_lines(), *lines, *restored.outside_lines(self.outside, option_that_keeps)]
         found += [*restored.foreign_lines(strange), *restored.inner_lines(self.inner)]
         return [*found, Line(f"  {self._moved}")] if self._moved else found
+
+    def _pager(self) -> AbstractContextManager[None]:
+        from ..terminal.pager import pager
+
+        return pager(self._options)
 
     def _patch_of_plan(self, plan: Plan) -> Iterator[Line]:
         from ...history import compare

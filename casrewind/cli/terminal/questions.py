@@ -5,6 +5,7 @@ needs a line.
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -85,13 +86,22 @@ Ask = Callable[[Proposal], str]
 """Asks a person, and returns YES, NO, or KEEP_EDITS if the proposal offers that. Any other answer is no."""
 
 
-def ask_about_plan(proposal: Proposal) -> str:
-    """Show a proposal on the terminal, and ask; `d` shows the patch and asks again."""
+def ask_about_plan(proposal: Proposal, pager: Callable[[], AbstractContextManager[None]] = nullcontext) -> str:
+    """Show a proposal on the terminal, and ask. `d` shows the patch in a pager, then the proposal again, and asks again."""
     stream, patch = question_stream(), proposal.patch
-    print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
+
+    def show_proposal() -> None:
+        print_lines([*proposal.notes, proposal.headline, *proposal.lines], stream)
+
+    def show_patch() -> None:
+        assert patch is not None
+        with pager():
+            print_lines(patch(), stream)
+        show_proposal()  # the patch has moved it off the screen
+
+    show_proposal()
     question = f"Go on? {proposal.kept}".rstrip()
-    show = None if patch is None else lambda: print_lines(patch(), stream)
-    return _ask_for_letter(question, show, may_keep=proposal.may_keep)
+    return _ask_for_letter(question, None if patch is None else show_patch, may_keep=proposal.may_keep)
 
 
 def question_stream() -> TextIO:
