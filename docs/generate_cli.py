@@ -21,7 +21,7 @@ HEAD = """# The command line
 | `@1`, `@2`, ... | the state before a prompt; `@1` is the newest prompt of this project, as `list` numbers them |
 | `1`, `2`, ... | the same, in every command: `3` is `@3` |
 | `after:@1` | the state that this prompt left |
-| `last`, `prev` | the newest checkpoint, and the one before it |
+| `last`, `prev` | the newest checkpoint, and the one before it. `restore`, `revert` and `undo` make none of these: after a revert, `restore last` brings the reverted change back |
 | `it works` | a label; of equal labels, the newest of this worktree. A label of another form of this table is refused |
 | `10m`, `2h`, `1h30m`, `3d` | so long ago |
 | `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20`, `2026-11-20 18:00` | a point in time; a day without a time of day means its end |
@@ -96,7 +96,7 @@ made afresh.
 | `/` | filter by words of prompts, labels, sessions and changed paths; in the files by words of paths |
 | `a` | show every checkpoint, those of other worktrees too; in the files choose all; in an open file choose all hunks |
 | space, `J`, `K` | choose a file or a directory, or several while moving; in an open file choose a hunk |
-| `c`, `t`, `b` | restore files, fork the conversation, or both; only chosen files and hunks, if there are any. In an open file, and in filtered files, something must be chosen first. The picker shows the plan and asks |
+| `c`, `t`, `b` | restore files, fork the conversation, or both: to before the turn, the edit or the restore of the row, or to its save; only chosen files and hunks, if there are any. In an open file, and in filtered files, something must be chosen first. The picker shows the plan and asks |
 | `x` | take back what the turn changed, and keep what was done since: all of it, the chosen files and hunks, or the open file. The picker shows the plan and asks |
 | `i` | cut the conversation in its own session; it asks, and keeps a copy |
 | `u`, `U`, `r` | undo, undo with later edits too, redo. The picker shows the plan and asks |

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
-from ..messages import printable
+from ..messages import enumerated, printable
 from . import claude_plugin, extension, json_edit, settings_edit, settings_files
 from .client import TIERS, USUAL_TIER, Client, HookFile
 from .hook_records import LOCAL, PLUGIN, PROJECT, USER, InstalledHook, distinct
@@ -96,6 +96,16 @@ def find_missing_hook_files(client: Client, root: str | None, home: str, environ
     found = _Settings(client, root, "")
     found.read_all_scopes(home, environ)
     return bool(found.hooks), [problem for hooks in found.hooks_by_file() for problem in found.problem_of_missing_files(hooks)]
+
+
+def how_to_connect(root: str, home: str, environ: Mapping[str, str]) -> str:
+    """What a person does so that a conversation is saved in the project `root`."""
+    from . import load_clients
+
+    connected = [client.title for client in load_clients() if find_missing_hook_files(client, root, home, environ)[0]]
+    if not connected:
+        return "casrewind install connects an agent's client"
+    return f"{enumerated(connected)} {'is' if len(connected) == 1 else 'are'} connected: start a new session in this project"
 
 
 def smallest_tier_with(client: Client, events: Iterable[str]) -> tuple[str, tuple[str, ...]]:

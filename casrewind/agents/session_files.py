@@ -28,6 +28,10 @@ _NAME = 180
 """Characters of a root that its directory's name always has. A client replaces the rest of a long root by a hash."""
 
 
+FORK_INSTEAD = "leave --in-place out to get a fork"
+"""What a person does where a session cannot be rewritten."""
+
+
 class Homes(NamedTuple):
     """The user's home directory, and the environment variables that may relocate a client's files."""
 
@@ -179,7 +183,7 @@ def replace_with_backup(client: ConversationClient, transcript: str, data: bytes
             if not _is_of_session(client, before, session or name.removesuffix(".jsonl")):
                 raise errors.AgentError(
                     f"refused: {printable(transcript)} does not hold lines of that session: it is unchanged",
-                    "leave --in-place out to get a fork"
+                    FORK_INSTEAD
                 )
             backup = _free_path(os.path.join(directory, f"{name}.before-rewind-{now}"))
             fsio.replace_file(directory, os.path.basename(backup), before)

@@ -26,6 +26,7 @@ from ..worktree.reader import means_absent_path
 from .safety_capture import CapturedState, command_to_open, describe_in_cloud, describe_mount, obstacles_error
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
+OTHER_PATHS = "restore elsewhere with --to DIR, or only other paths with -- PATH"
 _SPARE = 1 << 20  # bytes that must remain free after a restore
 _SHOWN = 5  # damaged paths named in a message
 _AT_ONCE = 100  # blobs looked up together
@@ -163,7 +164,7 @@ def refuse_unless_possible(context: Context, actions: Sequence[Action], advice: 
         if action.before is None and not context.tree.allows_name(name):
             raise errors.UnsafePath(
                 f"this file system cannot hold the name of {paths.lossy_text(action.path)}; nothing was changed",
-                "restore elsewhere with --to DIR, or only other paths with -- PATH"
+                OTHER_PATHS
             )
         after = action.after
         if after is not None and after.kind == FILE and not content_differs(action):

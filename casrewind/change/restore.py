@@ -82,7 +82,7 @@ def prepare_restore(
     if target.worktree != context.root.key and not target.more.machine:
         raise errors.RootRefused(
             f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}",
-            "restore it there, or elsewhere with --to DIR"
+            f"restore it there, or elsewhere: casrewind restore {target.id} --to DIR"
         )
     current = "" if scope or keeper is not None or edits is not None else target.id
     record = ChangeRecord(Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current), target)

@@ -28,6 +28,8 @@ from .possible_actions import prepare_actions
 from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 
+ADD_RUNNING = "wait, or add --running to reverse what it did so far"
+"""What a person does where a turn still runs."""
 _BY_SHARED = "--shared takes it back"
 
 
@@ -58,7 +60,7 @@ def prepare_revert(
         why = "its command still runs" if still.agent == RUN else "its agent still works, or was stopped with Esc"
         raise errors.StoreBusy(
             f"@{still.n} has not ended: {why}",
-            "wait, or add --running to reverse what it did so far"
+            ADD_RUNNING
         )
     oldest = view.points.get(turns[-1].before or "")
     provenance = Provenance(context, view, 0 if oldest is None else oldest.seq, [turn.n for turn in turns])

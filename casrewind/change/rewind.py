@@ -13,6 +13,7 @@ from .. import errors, locations
 from .._typing import NamedTuple
 from ..agents import client_process, session_files
 from ..agents.carried_lines import carried
+from ..agents.hook_checks import how_to_connect
 from ..agents.prompt_matching import prompt_of_checkpoint
 from ..agents.transcript import Prompt
 from ..context import Context
@@ -42,8 +43,8 @@ HANDED_OVER = "handed_over"
 """The mode of a conversation of another machine that keeps its id here."""
 FORKED_BEFORE = "forked_before"
 """The mode of a fork that an earlier rewind to the same moment made."""
-
-_CONNECT = "casrewind install connects an agent's client"
+END_OR_FORK = "end it first, or make a fork of the conversation (casrewind back, restore --chat)"
+"""What a person does where a client still has the session open."""
 
 
 class Chat(NamedTuple):
@@ -122,9 +123,10 @@ def back(
     unseen: tuple[str, ...] = ()
     if both and not goal.was_seen:
         name = goal.conversation_in_words
+        connect = how_to_connect(context.root.path, context.homes.home, context.homes.environ)
         if not chat:
-            raise errors.AgentError(f"no checkpoint was made in the conversation {name}: its files cannot go back", _CONNECT)
-        both, unseen = False, (f"only the conversation {name} goes back, the files stay: no checkpoint was made in it; {_CONNECT}",)
+            raise errors.AgentError(f"no checkpoint was made in the conversation {name}: its files cannot go back", connect)
+        both, unseen = False, (f"only the conversation {name} goes back, the files stay: no checkpoint was made in it; {connect}",)
     cut = conversation.client.cut_before_prompt(conversation.data, goal.prompt)
     if in_place:
         _refuse_rewrite_in_place(context, conversation, cut)
@@ -275,16 +277,16 @@ def _refuse_rewrite_in_place(context: Context, conversation: Conversation, cut: 
     process, _ = conversations.find_client_process(context, conversation)
     title, never = conversation.client.title, conversation.client.sessions.never_rewritten
     if never:
-        raise errors.AgentError(f"{never}", "leave --in-place out to get a fork")
+        raise errors.AgentError(f"{never}", session_files.FORK_INSTEAD)
     if process is None:
         raise errors.AgentError(
             f"it is unknown whether {title} still has this session open, and under a client that runs nothing is rewritten",
-            "leave --in-place out to get a fork"
+            session_files.FORK_INSTEAD
         )
     if client_process.is_alive_or_unknown(process):
         raise errors.AgentError(
             f"{title} still runs (process {process.pid}) and would write on over the cut",
-            "end it first, or make a fork of the conversation (casrewind back, restore --chat)"
+            END_OR_FORK
         )
 
 

@@ -285,9 +285,7 @@ def _open_after_store_error(
     if options.command == "back" and isinstance(error, errors.WorkspaceNotFound):
         from .commands import back
 
-        unseen = back.open_for_unreported_conversation(options, settings, reporter)
-        if unseen is not None:
-            return unseen
+        return back.open_for_unreported_conversation(error, options, settings, reporter)
     raise error
 
 

@@ -13,6 +13,7 @@ from .. import agents, errors, fsio
 from .._typing import NamedTuple
 from ..agents import client_process, session_files, session_format, transcript
 from ..agents.client import ConversationClient
+from ..agents.hook_checks import how_to_connect
 from ..agents.prompt_matching import CheckpointPrompt, match_with_checkpoints, prompt_of_checkpoint
 from ..agents.session_files import Homes
 from ..agents.transcript import Prompt
@@ -33,6 +34,8 @@ _LOOKED_AT = 20
 _SESSION = 8  # characters of a session id in output
 _WORDS = 40  # characters of a prompt in output
 _NAMED = 8  # turns of a conversation that an error message names
+FILES_ALONE = "leave --chat or --both out to restore the files"
+"""What a person does where the conversation cannot be had."""
 
 
 class Conversation(NamedTuple):
@@ -70,7 +73,8 @@ def find_conversation(context: Context, view: TurnView, session: str = "", prefe
         if session and (len(session) < LEAST_PREFIX or known):
             raise unknown_session_error(session, known)
         what = f"no session {session!r}" if session else "no agent's conversation"
-        raise errors.AgentError(f"{what} is known here", "casrewind install connects an agent's client")
+        homes = context.homes
+        raise errors.AgentError(f"{what} is known here", how_to_connect(context.root.path, homes.home, homes.environ))
     return _read_conversation(context, mine, found.agent, found.session, found.path)
 
 
@@ -127,7 +131,7 @@ def find_for_checkpoint(context: Context, point: Checkpoint) -> Conversation:
     if not (point.agent and point.session):
         raise errors.AgentError(
             f"{point.id} belongs to no conversation: no agent's hook made it",
-            "leave --chat or --both out to restore the files"
+            FILES_ALONE
         )
     mine = [p for p, _ in context.store.checkpoints() if p.worktree == point.worktree and p.session and p.cursor]
     is_foreign = bool(point.more.machine)
@@ -199,7 +203,7 @@ def _read_complete_lines(path: str) -> bytes:
     if not is_read:
         raise errors.AgentError(
             f"the transcript {printable(path)} has more than {cursors.MOST >> 20} MiB and is not read",
-            "leave --chat or --both out to restore the files"
+            FILES_ALONE
         )
     return data[: transcript.end_of_complete_lines(data)]
 

@@ -8,7 +8,7 @@ from itertools import chain
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..context import Context
-from ..messages import format_moment, printable
+from ..messages import did_you_mean, format_moment, printable
 from ..model import checkpoint as checkpoints
 from ..model import manifest, paths
 from ..model.checkpoint import Checkpoint
@@ -40,7 +40,7 @@ def current_id(context: Context) -> str:
 def marks(context: Context, point: Checkpoint) -> Marked:
     """The current pin and label of a checkpoint. Raises CheckpointNotFound if gc has deleted it."""
     if context.store.checkpoint(point.id) is None:
-        raise errors.CheckpointNotFound(f"checkpoint {point.id} was deleted by gc", "see 'casrewind list'")
+        raise errors.CheckpointNotFound(f"checkpoint {point.id} was deleted by gc", "casrewind list --all shows what is there")
     return context.store.marks(point.id)
 
 
@@ -224,7 +224,7 @@ def _rank_at_entry(point: Checkpoint, entries: Collection[str]) -> int | None:
 
 def _find_by_word(everything: Sequence[_Found], place: ReferencePlace) -> Checkpoint:
     worktree, machine, reference, _ = place
-    full, listed = place.prefix + reference, f"casrewind list{' --remote' if machine else ''}"
+    full, listed = place.prefix + reference, f"casrewind list{' --remote' if machine else ''} --all"
     number = NEWEST.get(reference)
     if number is not None:
         numbered = [point for point, _ in everything if is_listed(point, worktree)]
@@ -251,10 +251,10 @@ def _find_by_word(everything: Sequence[_Found], place: ReferencePlace) -> Checkp
         name = next(one.name for one in machines(everything) if one.worktree == there.worktree)
         hint = f"{name}:{reference} names one of {name}"
         raise errors.CheckpointNotFound(f"no checkpoint {full!r} was made here", hint)
-    raise errors.CheckpointNotFound(
-        f"no checkpoint {full!r}",
-        f"give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters of one; {listed} shows them"
-    )
+    own = [label_of(point, marked) for point, marked in everything if point.worktree == worktree and is_labelled(point, marked)]
+    near = did_you_mean(reference, filter(None, (*NEWEST, *own)))
+    others = f"give a turn (@N), last, prev, a label, a time, an id or at least {LEAST_PREFIX} characters of one;"
+    raise errors.CheckpointNotFound(f"no checkpoint {full!r}", f"{near or others} {listed} shows what there is")
 
 
 def _checkpoint_if_saved(point: Checkpoint) -> Checkpoint:
@@ -293,7 +293,7 @@ def _newest_before(everything: Sequence[_Found], worktree: bytes, reference: str
     oldest = f"; the oldest is {numbered[-1].id}, made {format_moment(numbered[-1].created_ns)}" if numbered else ""
     raise errors.CheckpointNotFound(
         f"no checkpoint {reference!r}: none was made before {format_moment(moment)}{oldest}",
-        "casrewind list shows them"
+        "casrewind list --all shows them"
     )
 
 

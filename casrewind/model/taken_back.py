@@ -12,6 +12,7 @@ from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 from .manifest import same_for_restore
 from .turn_records import OPERATIONS, PastOperation, Point, Reset, Reversed, Row
 
+_REVERSES = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO]})
 _NAMED_PAIRS = 2
 """Undone operations behind each other that a list names."""
 _Taken = frozenset[tuple[int, bytes]]
@@ -82,7 +83,8 @@ def find_effects(
 
 
 class UndonePair(NamedTuple):
-    """An operation and the undo that took all of it back, with nothing between them: a list has one row for both."""
+    """An operation and the undo that took all of it back, or an undo and its redo, with nothing between them: a list has one row for
+    both."""
 
     done: Reset
 
@@ -102,7 +104,8 @@ ListRow = Row | UndonePair | FoldedPairs
 
 
 def fold_undone(rows: Iterable[Row], *, is_oldest_first: bool = False) -> Iterator[ListRow]:
-    """The rows with one for an operation and its undo. Of such pairs behind each other, the newest two have rows."""
+    """The rows with one for an operation and its undo, or an undo and its redo. Of such pairs behind each other, the newest two have
+    rows."""
     if is_oldest_first:
         yield from reversed([*fold_undone(reversed([*rows]))])
         return
@@ -122,13 +125,13 @@ def fold_undone(rows: Iterable[Row], *, is_oldest_first: bool = False) -> Iterat
 
 
 def _pairs_and_rest(rows: Iterable[Row]) -> Iterator[Row | UndonePair]:
-    waiting: list[Reset | UndonePair] = []  # undos whose operation is still to come, and the pairs between
+    waiting: list[Reset | UndonePair] = []  # undos and redos whose operation is still to come, and the pairs between
     for row in rows:
         undo = next((one for one in reversed(waiting) if isinstance(one, Reset)), None)
         if isinstance(row, Reset) and undo is not None and undo.reversed.operation == row.safety and _cancels(undo, row):
             waiting.remove(undo)
             waiting.append(UndonePair(row))
-        elif isinstance(row, Reset) and row.kind == OPERATIONS[UNDO] and row.reversed.operation:
+        elif isinstance(row, Reset) and row.kind in _REVERSES and row.reversed.operation:
             waiting.append(row)
         else:
             yield from waiting
@@ -141,7 +144,7 @@ def _pairs_and_rest(rows: Iterable[Row]) -> Iterator[Row | UndonePair]:
 
 
 def _cancels(undo: Reset, done: Reset) -> bool:
-    """True if an undo took back all that an operation changed."""
+    """True if an undo or redo took back all that an operation changed."""
     if undo.changes is None or done.changes is None or undo.damaged or done.damaged:
         return False
     back = {change.path: change for change in undo.changes}

@@ -184,7 +184,8 @@ class Turn(NamedTuple):
 
 class Outside(NamedTuple):
     """What changed while no turn ran. `checkpoint`: the first checkpoint that has the change ("" = the worktree as it
-    is), `seen_ns`: its time. `of`: the number of the turn that may have made the change in the background, 0 = none."""
+    is), `seen_ns`: its time. `of`: the number of the turn that may have made the change in the background, 0 = none.
+    `before`: the checkpoint that has the files as they were before it, "" = none has."""
 
     kind: str
     checkpoint: str
@@ -194,6 +195,7 @@ class Outside(NamedTuple):
     purged: tuple[bytes, ...] = ()
     damaged: bool = False
     unclear: tuple[Change, ...] = ()
+    before: str = ""
 
 
 class SavedRow(NamedTuple):

@@ -346,7 +346,8 @@ class Outline:
         if last in self._boundaries.opened_again:
             kind, of = BACKGROUND, len(self.turns) - self._boundaries.opened_again[last]
         seen = self._points[last] if last < len(self._points) else None
-        row = Outside(kind, "" if seen is None else seen.id, None if seen is None else seen.created_ns, of)
+        before = self._checkpoint_of_state_behind(first)
+        row = Outside(kind, "" if seen is None else seen.id, None if seen is None else seen.created_ns, of, before=before)
         return _Slot(row, first=first, last=last)
 
     # -- changes
@@ -355,6 +356,13 @@ class Outline:
         point = self._points[at]
         plans = () if point.id in self._finished_later else tuple(done.plan for done in self._operations[at])
         return State(point.tree, plans, point.domain, point.trigger == checkpoints.SAFETY)
+
+    def _checkpoint_of_state_behind(self, at: int) -> str:
+        """The checkpoint that has the state behind a position, "" = none has."""
+        point, done = self._points[at], self._operations[at]
+        if done:
+            return done[-1].current
+        return point.id if point.is_saved else ""
 
     def _difference_between(self, first: int, last: int, differ: Differ) -> Difference:
         """What differs between the state behind one position and the tree of another one."""

@@ -10,7 +10,7 @@ from ..context import Context
 from ..gitignore import gitconfig
 from ..gitignore.rules import RULE_FILES
 from ..history.checkpoint_names import label_of
-from ..history.compare import compare
+from ..history.compare import ScannedWorktree, compare
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest
@@ -138,13 +138,14 @@ class Unsaved(NamedTuple):
     is_newest: bool
 
 
-def find_unsaved(context: Context) -> Unsaved | None:
-    """Compare the files of now with what was saved last. None: nothing was. Raises StoreDamaged and the errors of a scan."""
+def find_unsaved(context: Context, seen: ScannedWorktree | None = None) -> Unsaved | None:
+    """Compare the files of now with what was saved last. `seen`: the worktree, if it was scanned. None: nothing was saved. Raises
+    StoreDamaged and the errors of a scan."""
     newest = [context.store.head(context.root.key), context.store.head(context.root.key, listed=True)]
     point = context.store.checkpoint(context.store.history(context.root.key).current) or newest[0]
     if point is None:
         return None
-    found = compare(context, point, None)
+    found = compare(context, point, None, seen=seen)
     only_now = [change for change in found.unclear if change.old is None]  # the checkpoint's rules left it out
     left_out = any(skip.reason not in (LINKED_WORKTREE, UNSTABLE, LATE) for skip in found.skipped)
     count = len(diffs.counted_changes([*found.changes, *only_now]))

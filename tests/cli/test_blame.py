@@ -3,6 +3,7 @@
 import pytest
 
 from support.agent_turns import AgentTurns
+from support.terminal_in_process import on_terminal
 from support.trees import plant
 
 
@@ -112,6 +113,13 @@ def test_a_file_without_lines_has_one_maker(shop, casrewind, root, data):
 def test_what_cannot_be_answered_says_why(shop, casrewind, arguments, code, said):
     found = casrewind("blame", *arguments)
     assert found.code == code and said in found.err
+
+
+def test_on_a_terminal_the_names_that_do_not_explain_themselves_are_explained(shop, casrewind):
+    shown = on_terminal(casrewind, ["blame", "till.py"], NO_COLOR="1", PAGER="cat").out.replace("\r", "").splitlines()
+    assert shown[4:] == ["older: there before the first checkpoint", "you: edited outside of turns"]
+    assert on_terminal(casrewind, ["blame", "till.py", "-L", "2"], NO_COLOR="1", PAGER="cat").out.count("\n") == 1
+    assert casrewind("blame", "till.py", code=0).out.count("\n") == 4, "a program reads the lines of the file"
 
 
 def test_hostile_bytes_of_a_line_do_not_command_a_terminal(shop, casrewind, root):

@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from support.agent_turns import AgentTurns
 from support.trees import plant
 
 
@@ -30,6 +31,27 @@ def test_last_and_prev_skip_safety_checkpoints_and_numbers_are_turns(casrewind, 
         found = casrewind("restore", number, "-y", code=15)
         assert f"no turn {number!r}: this worktree has none; counted from the newest, checkpoint {number} is {point}; give last" in found.err
     assert casrewind.json("restore", safety, "--yes")["target"] == safety
+    assert (root / "f").read_bytes() == b"2"
+
+
+def test_a_mistyped_name_is_answered_with_the_near_one(casrewind, root):
+    saved(casrewind, root, b"1", "-m", "before the clean-up")
+    for word, near in (("lastt", "last"), ("lasT", "last"), ("before the cleanup", "before the clean-up")):
+        assert f"did you mean {near}? casrewind list --all shows what there is" in casrewind("restore", word, "-y", code=15).err
+    assert "at least 4 characters of one; casrewind list --all shows what there is" in casrewind("show", "c0ffee", code=15).err
+
+
+def test_after_a_revert_last_is_still_the_state_with_the_reverted_change(casrewind, root, workspace):
+    told = AgentTurns(workspace, root)
+    plant(root, {"f": b"1"})
+    told.prompt("p", "change f")
+    plant(root, {"f": b"2"})
+    told.stop("p")
+    workspace.close()
+    newest = named(casrewind, "last")
+    casrewind("revert", "@1", "-y", code=0)
+    assert named(casrewind, "last") == newest and casrewind("cat", "last:f", code=0).out == "2"
+    casrewind("restore", "last", "-y", code=0)
     assert (root / "f").read_bytes() == b"2"
 
 
@@ -211,7 +233,7 @@ def test_an_ambiguous_prefix_names_the_candidates(workspace, root, casrewind, mo
 
 def test_what_names_nothing_is_15_and_says_what_would(casrewind, root):
     saved(casrewind, root, b"1")  # without a label: an empty reference must not name it
-    for reference in ("nope", "c000000000000000000", "", " ", "lasT", "1.0", "１", "\x1b[31m", "a" * 5000):
+    for reference in ("nope", "c000000000000000000", "", " ", "1.0", "１", "\x1b[31m", "a" * 5000):
         found = casrewind("show", reference, code=15)
         assert "\x1b" not in found.err
         for word in ("turn", "last", "prev", "label", "id", "casrewind list"):

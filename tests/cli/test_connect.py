@@ -64,3 +64,14 @@ def test_yes_connects_all_of_them(process, programs):
 def test_json_needs_a_name(process, programs):
     process.environment.update(programs)
     assert "needs the name of a client" in process("install", "--json", code=64).out
+
+
+def test_without_a_session_back_says_what_to_do_next(process, root, home, programs):
+    process.environment.update(programs)
+    assert "casrewind install connects an agent's client; casrewind save makes the first" in process("back", code=10).err
+    process("save", code=0)
+    assert "casrewind install connects an agent's client" in process("back", code=16).err
+    process("install", "claude", code=0)
+    assert "Claude Code is connected: start a new session in this project" in process("back", code=16).err
+    process("install", "codex", code=0)
+    assert "Claude Code and Codex are connected: start a new session in this project" in process("back", code=16).err

@@ -38,6 +38,25 @@ def shown(casrewind, *words, columns):
     return re.sub("\x1b\\[[0-9;]*m", "", found).replace("\r\n", "\n").splitlines()
 
 
+def test_what_stands_beside_a_name_goes_on_below_itself():
+    text = "  rules        5 private rules of casrewind include and exclude: !a, !b, !c and more"
+    found = [each.text for each in folded_line(Line(text), 60)]
+    assert found == ["  rules        5 private rules of", "               casrewind include and exclude: !a, !b, !c and more"]
+    assert [each.text for each in folded_line(Line(text), 24)][1].startswith("      "), "a narrow terminal has no room for that"
+
+
+@pytest.mark.parametrize("line", ["status", "install claude", "doctor claude", "config", "save", "restore --abort", "init"])
+@pytest.mark.parametrize("columns", [50, 80])
+def test_no_command_leaves_it_to_the_terminal_to_break_a_word(casrewind, root, line, columns):
+    if line == "status":
+        plant(root, {f"d{number}/.env": b"1" for number in range(9)} | {".gitignore": b".env\n", "f": b"1"})
+        for number in range(9):
+            casrewind("include", f"d{number}/.env", code=0)
+    lines = shown(casrewind, *line.split(), columns=columns)
+    wide = [each for each in lines if column_width(each) > columns]
+    assert lines and [each for each in wide if len(each.split()) > 1 and "casrewind " not in each] == []
+
+
 def test_a_plan_and_an_error_fit_on_a_narrow_terminal(casrewind, root):
     plant(root, {"a": b"1"})
     casrewind("save", "-m", "a long label that says what was done before it all went wrong", code=0)

@@ -62,8 +62,8 @@ def test_what_is_printed_is_what_the_schema_says(casrewind, root):
 @pytest.mark.parametrize(
     ("line", "code", "hint"),
     [
-        ("show nothing", 15, "casrewind list shows them"), ("undo", 15, None), ("list --nonsense", 64, "casrewind list --help shows more"),
-        ("sav", 64, None), ("diff nothing", 15, "casrewind list shows them"), ("restore last", 64, "--yes"), ("back 1", 16, "casrewind install"),
+        ("show nothing", 15, "casrewind list --all shows what there is"), ("undo", 15, None), ("list --nonsense", 64, "casrewind list --help shows more"),
+        ("sav", 64, None), ("diff nothing", 15, "casrewind list --all shows what there is"), ("restore last", 64, "--yes"), ("back 1", 16, "casrewind install"),
         ("-C /no/such status", 10, None), ("doctor nobody", 16, None), ("gc --max-age never", 64, None),
     ],
 )  # fmt: skip

@@ -182,6 +182,22 @@ def test_a_project_without_turns_says_so(casrewind, root, agent):
     assert len(casrewind.json("list", "-n", "2")["rows"]) == 2, "without turns -n counts rows"
 
 
+def test_checkpoints_are_counted_apart_from_those_that_a_restore_made(casrewind, root):
+    for number in range(2):
+        plant(root, {"f": b"%d" % number})
+        casrewind("save", "-m", f"step {number}", code=0)
+    for word in ("step 0", "step 1", "step 0"):
+        casrewind("restore", word, "-y", code=0)
+    assert casrewind("list", code=0).out.splitlines()[-1] == "no turns yet; 2 checkpoints and 3 safety ones: casrewind list --all"
+    rows = casrewind("list", "--all", code=0).out.splitlines()[2:]
+    assert len(rows) == 5
+    assert sum("before restore of 'step 0'" in row for row in rows) == 2 and sum("before restore of 'step 1'" in row for row in rows) == 1
+    short = casrewind("list", "--all", "--oneline", code=0).out.splitlines()
+    assert short[0].endswith("before restore of 'step 0'")
+    casrewind("undo", "-y", code=0)
+    assert "before undo of the restore to 'step 0'" in casrewind("list", "--all", code=0).out
+
+
 def test_a_running_turn_is_counted_against_the_files_now(agent, casrewind, root):
     begun(agent, root)
     line = casrewind("list", code=0).out.splitlines()[0]

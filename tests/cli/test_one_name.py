@@ -264,7 +264,10 @@ def test_restores_in_each_other_and_a_redo_are_folded_as_they_cancel(run, sessio
     for step in ("undo", "undo", "redo"):
         run(step, "-y", code=0)
     found = [line[6:].split("  ")[0] for line in listed(run)[1:4]]
-    assert found == ["redone: the restore to @1", "restored to @2 (undone)", "restored to @1 (undone)"]
+    assert found == ["undone: the restore to @1 (redone)", "restored to @2 (undone)", "restored to @1"], "it is in effect again"
+    run("undo", "-y", code=0)
+    found = [line[6:].split("  ")[0] for line in listed(run)[1:4]]
+    assert found == ["redone: the restore to @1 (undone)", "restored to @2 (undone)", "1 more, undone: casrewind list --all"]
 
 
 def test_an_undo_that_left_an_edit_alone_is_a_row_of_its_own(run, sessions, clock, root):
@@ -286,7 +289,7 @@ def test_the_undo_of_a_revert_is_named_as_one(run, sessions, clock):
     run("undo", "-y", code=0)
     run("redo", "-y", code=0)
     text = run("list", code=0).out
-    assert "redone: the revert of @1" in text and "undone: the revert of @1" in text and "the restore to" not in text
+    assert "undone: the revert of @1 (redone)" in text and "the restore to" not in text
 
 
 def test_an_hour_of_restores_and_undos_fits_on_a_screen_with_every_prompt(run, sessions, clock, root, tmp_path):

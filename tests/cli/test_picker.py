@@ -97,6 +97,24 @@ def test_the_timeline_and_the_change_of_the_chosen_one(turned, root, home):
         run_picker(root, home, story)
 
 
+def test_it_says_whether_the_files_of_now_are_saved_and_counts_as_list_does(wrecked, root, home):
+    async def story(stage):
+        await stage.shows("no turns yet, 3 checkpoints", "2 files differ from the newest checkpoint")
+        await stage.press("escape")
+        await stage.shows("q quits")
+        await stage.press("j", "c")
+        await stage.shows("Go on?")
+        await stage.press("y")
+        await stage.shows("Done")
+        await stage.press("enter")
+        await stage.shows("3 checkpoints and 1 safety one")
+        await stage.press("escape", "j")
+        await stage.press("v", "v")
+        await stage.shows("all files are saved")
+
+    run_picker(root, home, story)
+
+
 def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
     before, now = turned
 
@@ -240,6 +258,28 @@ def test_no_at_the_plan_changes_nothing(wrecked, root, home, key):
         assert run_picker(root, home, story).state.outcome == []
 
 
+def test_an_error_names_a_key_and_leaves_what_was_chosen(wrecked, root, home):
+    async def story(stage):
+        await stage.shows("edited since")
+        await stage.press("slash")
+        await stage.type("step")
+        await stage.press("enter", "enter")
+        await stage.shows("to here: ", "[ ] ~  till.py")
+        await stage.press("G", "space")
+        await stage.shows("1 chosen", "[x] ~  till.py")
+        await stage.press("b")
+        await stage.shows("belongs to no conversation", "c restores the files")
+        assert "--" not in stage.text()
+        await stage.press("enter")
+        await stage.shows("[x] ~  till.py", "second step", "1 row with 'step'")
+        await stage.press("c")
+        await stage.shows("1 written")
+        await stage.press("n")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story)
+
+
 def test_leaving_while_the_plan_is_asked_is_no(wrecked, root, home):
     async def story(stage):
         await stage.shows("edited since")
@@ -299,6 +339,70 @@ def test_only_chosen_files_are_restored(wrecked, root, home):
 
     run_picker(root, home, story)
     assert not (root / "new.txt").exists() and (root / "till.py").read_bytes() == b"wrecked\n" and (root / "src/b.py").exists()
+
+
+@pytest.fixture
+def removed_by_hand(root, home):
+    """A turn, then a person removes a file that it made and one that was there before; then another turn."""
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    plant(root, {"till.py": b"1\n", "notes.md": b"n\n"})
+    with api.open(root, settings) as workspace:
+        agent = AgentTurns(workspace, root, "aaaa-1")
+        agent.prompt("p1", "write a till")
+        plant(root, {"till.py": b"2\n", "made.py": b"m\n"})
+        agent.stop("p1")
+        (root / "notes.md").unlink()
+        (root / "made.py").unlink()
+        agent.prompt("p2", "look around")
+        plant(root, {"till.py": b"3\n"})
+        agent.stop("p2")
+
+
+def test_a_file_that_a_person_removed_comes_back_at_the_row_of_that_edit(removed_by_hand, root, home):
+    async def story(stage):
+        await stage.shows("edited outside of a turn", "-2")
+        await stage.press("down", "enter")
+        await stage.shows("what changed: 2 removed", "-  notes.md")
+        await stage.press("G", "space")
+        await stage.shows("[x] -  notes.md")
+        await stage.press("c")
+        await stage.shows('Restore files to after "write a till"', "+ notes.md", "Go on?")
+        await stage.press("y")
+        await stage.shows("Done")
+
+    run_picker(root, home, story)
+    assert (root / "notes.md").read_bytes() == b"n\n" and not (root / "made.py").exists() and (root / "till.py").read_bytes() == b"3\n"
+
+
+def test_a_file_that_a_restore_removed_comes_back_at_the_row_of_that_restore(casrewind, root, home):
+    plant(root, {"a": b"1"})
+    casrewind.json("save", "-m", "the beginning")
+    plant(root, {"a": b"2", "b": b"b"})
+    casrewind("restore", "last", "-y", code=0)
+
+    async def story(stage):
+        await stage.shows("restored to 'the beginning'")
+        await stage.press("enter")
+        await stage.shows("what changed: 1 removed, 1 changed", "-  b")
+        await stage.press("space", "c")
+        await stage.shows("+ b", "Go on?")
+        await stage.press("y")
+        await stage.shows("Done")
+
+    run_picker(root, home, story)
+    assert (root / "b").read_bytes() == b"b" and (root / "a").read_bytes() == b"1"
+
+
+def test_a_file_that_is_nowhere_has_nothing_to_restore(removed_by_hand, root, home):
+    async def story(stage):
+        await stage.shows("edited outside of a turn", "-2")
+        await stage.press("down", "down", "enter")
+        await stage.shows("this turn: 1 changed, 1 added", "+  made.py")
+        await stage.press("g", "space", "c")
+        await stage.shows("nothing to restore: the chosen files were not there before this", "shows what c would change")
+
+    with unchanged(root, home / "data"):
+        run_picker(root, home, story)
 
 
 def test_files_are_chosen_by_directories_ranges_and_words(casrewind, root, home):

@@ -2,9 +2,13 @@
 
 import pytest
 
+from casrewind import errors
+from casrewind.agents import session_files
+from casrewind.change import preflight, revert, rewind
 from casrewind.cli.picker import patch_lines
-from casrewind.cli.picker.state import PickerState
+from casrewind.cli.picker.state import PickerState, error_in_words, hint_with_keys
 from casrewind.cli.picker.timeline import HERE, TURN, TimelineModel
+from casrewind.history import conversation
 from support.agent_turns import AgentTurns
 from support.trees import plant
 
@@ -104,6 +108,13 @@ def test_the_status_says_what_runs_before_what_a_key_said():
     assert state.status_line() == "q quits"
     state.unfinished = ["some paths"]
     assert state.status_line().startswith("a restore is half done")
+
+
+def test_a_hint_of_the_picker_names_no_option():
+    for hint in (conversation.FILES_ALONE, session_files.FORK_INSTEAD, rewind.END_OR_FORK, revert.ADD_RUNNING, preflight.OTHER_PATHS, preflight.SKIP_DAMAGED):
+        assert "--" in hint and "--" not in hint_with_keys(hint), hint
+    assert error_in_words(errors.AgentError("it cannot be had", conversation.FILES_ALONE)) == "it cannot be had; c restores the files alone"
+    assert error_in_words(ValueError("a bug")) == "a bug"
 
 
 def test_every_key_has_its_function():

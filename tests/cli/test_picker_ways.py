@@ -46,7 +46,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
     async def story(stage):
         await stage.shows("A restore was interrupted here.", "The restore of c", "c continue: finish it", "a abort: take it back", "n no")
         await stage.press("enter", "y", "escape")
-        await stage.shows("a restore is half done: o to finish it or take it back", "2 checkpoints")
+        await stage.shows("a restore is half done: o to finish it or take it back", "1 checkpoint and 1 safety one")
         await stage.press("u")
         await stage.shows("A restore was interrupted here.")
         await stage.press("n", "o")
@@ -54,7 +54,7 @@ def test_an_interrupted_restore_is_said_first_and_finished_or_taken_back(half_do
         await stage.press(key)
         await stage.shows("Done", words)
         await stage.press("enter")
-        await stage.until(lambda text: "was interrupted" not in text and "half done" not in text and "checkpoints" in text)
+        await stage.until(lambda text: "was interrupted" not in text and "half done" not in text and "checkpoint" in text)
         await stage.press("o")
         await stage.shows("no restore was interrupted here")
 

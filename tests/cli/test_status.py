@@ -53,7 +53,7 @@ def test_what_stands_there(casrewind, root):
     plant(root, {"f": b"y"})
     casrewind.json("restore", "last", "--yes")
     lines = casrewind("status", code=0).out.splitlines()
-    assert lines[0] == "all files are saved, but for what is not captured (below)"
+    assert lines[0] == "all files are saved, but for what is not captured"
     assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved automatically", lines[1])
     fields = {line.split()[0]: line for line in lines[1:]}
     assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
@@ -170,7 +170,7 @@ def test_list_has_a_line_for_each_and_lines_up(casrewind, root):
     assert head.split() == ["id", "when", "what", "files", "size", "changes"]
     assert len(rows) == 3 and "before restore of" in rows.pop(0) and not any(line != line.rstrip() for line in (head, rule, *rows))
     assert "+1 ~1 -0" in rows[0] and "* " in rows[0] and "4.9 KiB" in rows[0]
-    assert "one [red]two[/red] \\x1b[31m  (current)" in rows[1] and "three" not in rows[1]
+    assert "one [red]two[/red] \\x1b[31m  (saved or restored last)" in rows[1] and "three" not in rows[1]
     assert rows[0].index("+1 ~1 -0") == rows[1].index("+1 ~0 -0")
     assert len(casrewind("list", "--all", "-n", "1", code=0).out.splitlines()) == 3
 

@@ -18,6 +18,7 @@ from support.fake_client import DATA, Client
 from support.picker_screen import run_picker
 from support.picture import picture
 from support.terminal import Session
+from support.terminal_in_process import on_terminal
 from support.trees import plant
 
 
@@ -42,8 +43,8 @@ class Conversation:
         self.path.touch()
         self.variables = {} if pid is None else {"CLAUDE_PID": str(pid)}
 
-    def turn(self, prompt, **files):
-        """One turn that writes `files`; the picture of the project before it."""
+    def turn(self, prompt, *, ends=True, **files):
+        """One turn that writes `files`, and ends, or is stopped or still runs; the picture of the project before it."""
         before = picture(self.client.root)
         self.number += 1
         told = {"session_id": self.session, "transcript_path": str(self.path), "prompt_id": f"{self.session}-p{self.number}"}
@@ -52,7 +53,8 @@ class Conversation:
         with self.path.open("ab") as file:
             file.write(line(self.session, self.number, prompt, parent))
         plant(self.client.root, {name: text.encode() for name, text in files.items()})
-        self.client.send(self.client.payload("Stop.plain", **told), **self.variables)
+        if ends:
+            self.client.send(self.client.payload("Stop.plain", **told), **self.variables)
         return before
 
 
@@ -86,6 +88,15 @@ def test_a_number_is_a_turn_of_the_list(two, root, casrewind, sign):
     found = casrewind.json("back", f"{sign}2", "--yes", "--session", "bbbb-2")
     assert picture(root) == pictures[1] and found["prompts"] == ["make two"] and (found["turn"], found["number"]) == (2, 1)
     assert found["fork"] is None, "nothing was said before that prompt"
+
+
+def test_the_plan_says_which_of_its_turns_were_cut_short_or_still_run(two, root, casrewind):
+    first, second, _ = two
+    assert "taking back" not in on_terminal(casrewind, ["back", "2", "--session", "bbbb-2"], typed="n\n").out
+    first.turn("make four", ends=False, four="4")
+    first.turn("make five", ends=False, five="5")
+    asked = " ".join(on_terminal(casrewind, ["back", "2"], columns=200, typed="n\n").out.split())
+    assert ", taking back @1 (running) and @2 (cut short):" in asked
 
 
 def test_a_number_means_the_same_state_in_every_command(two, root, casrewind):

@@ -4,6 +4,7 @@ import os
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...agents.hook_checks import how_to_connect
 from ...change import back_without_chat, rewind
 from ...change import restore as restores
 from ...change.rewind import Rewound
@@ -12,7 +13,8 @@ from ...context import Context
 from ...history import conversation, lookup, turns_elsewhere
 from ...history.conversation import RewindTarget
 from ...history.taken_back_turns import AllTakenBack, skipped_in_words
-from ...messages import age_in_words
+from ...history.worktree_timeline import WorktreeTimeline
+from ...messages import age_in_words, enumerated
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -30,6 +32,7 @@ from ..plan.facts import branches_in_words, target_of
 from ..plan.question import PlanQuestion
 from ..plan.rewind_report import rewind_and_report
 from ..show import restored
+from ..show.restored import marks_in_brackets
 from ..show.text import Line
 from ..terminal.lines import print_line
 from ..terminal.questions import YES, Proposal, ask_about_plan, can_person_answer, must_ask_or_raise
@@ -97,7 +100,8 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     moved = "" if options.prompt is None or options.dry_run else Words(context, options).why_numbers_moved(f"@{options.prompt}")
     asking = not options.dry_run and _needs_agreement(options, target, moved, changes=changes)
     question = PlanQuestion(
-        context, options, done, lambda: _plan_title(context, target), is_asked=asking, target=_restore_target_of(target), moved=moved,
+        context, options, done, lambda: _plan_title(context, target, files=files), is_asked=asking,
+        target=_restore_target_of(context, target, files=files), moved=moved,
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
         what=f"back {target.conversation.session} {target.prompt.uuid}", notes=_skipped_lines(target.skipped, target.turn),
@@ -120,7 +124,7 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
 
     if asking and not changes:  # the conversation alone
         done()
-        if not _show_and_ask(_plan_title(context, target), moved):
+        if not _show_and_ask(_plan_title(context, target, files=files), moved):
             print_line("nothing was changed")
             return OK
     return rewind_and_report(rewinding, options, done, question, target)
@@ -191,14 +195,18 @@ def _needs_agreement(options: "ParsedOptions", target: RewindTarget, moved: str,
     return (target.is_other and _require_person(target)) or bool(moved)
 
 
-def open_for_unreported_conversation(options: "ParsedOptions", settings: "Settings", reporter: "Progress | None") -> Context | None:
-    """Open a project without a store, if its client has a conversation: the store records its rewind. Else None."""
+def open_for_unreported_conversation(
+    error: errors.WorkspaceNotFound, options: "ParsedOptions", settings: "Settings", reporter: "Progress | None"
+) -> Context:
+    """Open a project without a store, if its client has a conversation: the store records its rewind. Else raises `error`, with what
+    a person does to have one."""
     from ...agents import session_files
     from ...settings import find_root, open_context
 
     root = find_root(options.directory, settings)
     if session_files.find_newest_transcript(session_files.Homes(settings.home, settings.environ), root.path, options.session or "") is None:
-        return None
+        connect = how_to_connect(root.path, settings.home, settings.environ)
+        raise errors.WorkspaceNotFound(error.problem, f"{connect}; {error.hint}") from error
     return open_context(options.directory, settings, create=True, progress=reporter)
 
 
@@ -208,19 +216,30 @@ def _skipped_lines(skipped: tuple[int, ...], turn: int) -> list[Line]:
     return [Line(words)] if words else []
 
 
-def _plan_title(context: Context, target: RewindTarget) -> str:
+def _plan_title(context: Context, target: RewindTarget, *, files: bool) -> str:
     """The target of a rewind, as the first line of its plan."""
     point = target.points[target.at]
     branches = "" if point is None else branches_in_words(context, point)
-    return f"back {_restore_target_of(target).name}{branches}"
+    return f"back {_restore_target_of(context, target, files=files).name}{branches}"
 
 
-def _restore_target_of(target: RewindTarget) -> restored.RestoreTarget:
-    """The target of a rewind: its prompt, its turn and age."""
+def _unfinished_in_words(context: Context, target: RewindTarget, *, files: bool) -> str:
+    """The turns that a rewind takes back and that still run, or were cut short. Without `files`, those of the conversation."""
+    if not target.turn:
+        return ""
+    turns = WorktreeTimeline(context, needs_operations=False).with_turns(target.turn).turns[: target.turn]
+    taken = [turn._replace(taken_back=False) for turn in turns if files or turn.session == target.conversation.session]
+    named = enumerated([f"@{turn.n}{marks_in_brackets(turn)}" for turn in taken if turn.marks])
+    return f", taking back {named}" if named else ""
+
+
+def _restore_target_of(context: Context, target: RewindTarget, *, files: bool) -> restored.RestoreTarget:
+    """The target of a rewind: its prompt, its turn and age, and the turns without an end that it takes back."""
     point = target.points[target.at]
     moment = target.prompt.time_ns or (0 if point is None else point.created_ns)
     details = filter(None, (_turn_and_conversation(target), age_in_words(moment) if moment else ""))
-    name = f'to before "{restored.first_words(target.prompt.text)}" ({", ".join(details)})'
+    unfinished = _unfinished_in_words(context, target, files=files)
+    name = f'to before "{restored.first_words(target.prompt.text)}" ({", ".join(details)}){unfinished}'
     state = f"@{target.turn}" if target.turn else ""
     return restored.RestoreTarget(name, target.turn or None, None if point is None else point.created_ns, state)
 

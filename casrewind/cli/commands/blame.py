@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import blame as blames
-from ...history.blame import PERSON, AuthoredLines, Blame
+from ...history.blame import OLDER, PERSON, PURGED_BYTES, UNKNOWN, AuthoredLines, Blame
 from ...messages import printable
 from ...worktree import root as roots
 from ..grammar.options import JSON, Command, Option
 from ..show import shapes
 from ..show.blamed import blamed_lines
-from ..show.text import DIM, SESSION_COLOURS, Line, styled
+from ..show.text import DIM, PIPED, SESSION_COLOURS, Line, styled
 from ..terminal.lines import print_json, print_lines
 from ..terminal.pager import pager
 from ..terminal.table import terminal_width
@@ -36,6 +36,11 @@ COMMAND = Command(
     "A line that a restore, revert or undo brought back is of whoever wrote it.",
 )
 
+_MEANINGS = {
+    PERSON: "edited outside of turns", UNKNOWN: "that turn or you, nobody saw it", OLDER: "there before the first checkpoint",
+    PURGED_BYTES: "what was there was purged",
+}  # fmt: skip
+"""What the name of an author means, where it does not say so itself."""
 _RANGE = re.compile(r"(\d{1,9})(?:,(\+?)(\d{1,9})|(,))?")
 _LEAST_FOR_AGES = 100
 """Columns of a terminal that has room for ages."""
@@ -55,7 +60,17 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return OK
     with pager(options):
         print_lines(_lines(found, runs))
+        if terminal_width() < PIPED:  # a program reads lines of the file
+            print_lines(_meanings(runs))
     return OK
+
+
+def _meanings(runs: list[AuthoredLines]) -> Iterator[Line]:
+    """What the names of authors mean that do not say it themselves."""
+    names = {run.author.kind: str(run.author) for run in runs}
+    for kind, name in names.items():
+        if kind in _MEANINGS:
+            yield styled((f"{name}: {_MEANINGS[kind]}", DIM))
 
 
 def _range_of(text: str | None, found: Blame) -> tuple[int, int]:

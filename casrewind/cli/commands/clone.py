@@ -5,7 +5,8 @@ import os
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
 from ..grammar.options import JSON, Command, Option, flag
-from ..terminal.lines import note, print_json, print_line, remark
+from ..show.text import Line
+from ..terminal.lines import note, print_json, print_line, print_lines, remark
 from ..terminal.questions import can_person_answer
 from . import OK, REMARKS
 from .remote import CONNECTION, URL, ask_for_passphrase, config_of_options, remark_on_strangers
@@ -55,7 +56,7 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         if options.all:
             print_line(f"  {plural(found.checkpoints, 'checkpoint')} came along: casrewind -C {printable(name)} list")
         if found.chat is not None:
-            print_line(f"continue the conversation: {found.chat.resume}")
+            print_lines([Line(f"continue the conversation: {found.chat.resume}", is_whole=True)])
     if found.note:
         note(printable(found.note))
     for problem in found.problems:

@@ -17,7 +17,8 @@ from ...agents.install import Installed
 from ...messages import plural, printable
 from ..grammar.options import AGENT, ASSUME_YES, JSON, Command, Option, flag
 from ..show.shapes import Shape, path, path_or_none
-from ..terminal.lines import print_json, print_line
+from ..show.text import Line
+from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import agreed, may_ask_optional_question
 from . import OK, REMARKS
 
@@ -122,7 +123,7 @@ def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
     print_line(f"written: a plugin for {client.title}, {tier}, {plural(len(client.hooks_of(tier)), 'hook')}")
     for item in files:
         print_line(f"  {printable(item)}")
-    print_line(f"  try it with: {client.program} --plugin-dir {printable(directory)}")
+    print_lines([Line(f"  try it with: {client.program} --plugin-dir {printable(directory)}", is_whole=True)])
     found = shutil.which("casrewind") or os.path.exists(os.path.join(environment.home_directory(), ".local", "bin", "casrewind"))
     if not found:
         print_line("  its hooks look for casrewind on the PATH and in ~/.local/bin, where it is missing now")

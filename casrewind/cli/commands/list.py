@@ -20,8 +20,8 @@ from ...model.taken_back import ListRow, fold_undone
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from ..grammar.options import JSON, NUMBER, Command, Option, flag
-from ..show.rows import RowWriter, is_shown, meta_lines, searchable_texts
-from ..show.text import DIM, PIPED, Line, cut_to, description, human_size, signed_counts, styled
+from ..show.rows import RowWriter, checkpoints_in_words, is_shown, meta_lines, searchable_texts
+from ..show.text import DIM, PIPED, Line, cut_to, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.table import print_table, set_width, terminal_width
 from . import OK, Done
@@ -430,8 +430,8 @@ def _print_rows(
             print_line("no turn matches; casrewind list --all has every checkpoint")
     elif not timeline.view.turns:
         count = context.store.count_listed_checkpoints(context.root.key)
-        hint = f"no turns yet; {plural(count, 'checkpoint')}: casrewind list --all"
-        print_line(hint if count else "no checkpoints to show; casrewind save makes one")
+        counted = checkpoints_in_words(count, sum(point.trigger == checkpoints.SAFETY for point in timeline.view.points.values()))
+        print_line(f"no turns yet; {counted}: casrewind list --all" if count else "no checkpoints to show; casrewind save makes one")
 
 
 def _print_count_elsewhere(context: Context) -> None:
@@ -473,12 +473,12 @@ def _print_checkpoints(
 ) -> None:  # fmt: skip
     """Print a table of checkpoints; with --oneline one short line for each. `others`: names of other worktrees. `prefix`: what
     stands in front of a turn's number."""
+    writer = RowWriter(view)
     if options.oneline:
         for point, marked in found:
-            what = first_line(description(point, marked)) or point.trigger.replace("_", " ")
+            what = first_line(writer.checkpoint_title(point, marked)) or point.trigger.replace("_", " ")
             worktree = f"{others[point.worktree]}: " if point.worktree in others else ""
-            line = f"{point.id}  {age_in_words(point.created_ns):>10}  {worktree}{what}"
-            print_line(cut_to(line, terminal_width()))
+            print_line(cut_to(f"{point.id}  {age_in_words(point.created_ns):>10}  {worktree}{what}", terminal_width()))
         return
     if not found:
         print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
@@ -490,8 +490,8 @@ def _print_checkpoints(
         turn = view.turn_of(point.id)
         if turn is not None and not point.prompt:
             point = point._replace(prompt=turn.prompt)  # records of older versions have it at the start of a turn only
-        what = description(point, marked) or ("" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " "))
-        signs = ("* " if marked.pinned else "") + first_line(what) + ("  (current)" if point.id == current else "")
+        what, last = first_line(writer.checkpoint_title(point, marked)), "  (saved or restored last)" if point.id == current else ""
+        signs = ("* " if marked.pinned else "") + what + last
         row = (
             point.id, others.get(point.worktree, ""), "" if turn is None else f"{prefix}@{turn.n}",
             age_in_words(point.created_ns), signs, f"{point.files:,}", human_size(point.size), signed_counts(point.changes),

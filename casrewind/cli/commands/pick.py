@@ -11,6 +11,7 @@ from ...history.turn_view import TurnView
 from ...messages import printable
 from ..grammar.command_line import CommandLine
 from ..grammar.options import Command
+from ..picker.state import hint_with_keys
 from ..picker.timeline import interrupted_restore_details
 from ..show.text import Line
 from ..terminal.lines import (
@@ -117,7 +118,7 @@ class _Prompt:
                 if found is not None:
                     code, is_changed = found, True
             except errors.CasrewindError as error:
-                print_error(error.problem, error.hint)
+                print_error(error.problem, hint_with_keys(error.hint))
             except ValueError as error:
                 print_error(str(error))
 
@@ -149,7 +150,7 @@ class _Prompt:
         except errors.StoreDamaged as error:
             if line[-1] == "--chat" or self._context.store.is_interrupted(self._context.root.key):
                 raise
-            print_error(error.problem, error.hint)
+            print_error(error.problem)
             if not ask_about_plan(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
                 print_line("nothing was changed")
                 return OK

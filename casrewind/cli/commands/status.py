@@ -21,7 +21,7 @@ from ...upkeep.status import AgentSeen, Status, Unsaved
 from ...worktree.ignored import find_ignored
 from ...worktree.scan_policy import ScanPolicy
 from ..grammar.options import JSON, Command, flag
-from ..plan.facts import find_unsent
+from ..plan.facts import find_unsent, unsaved_in_words
 from ..show import shapes
 from ..show.left_out import gone_lines, gone_shape, ignored_lines, ignored_shape, lines_of_all_ignored
 from ..show.restored import turn_name
@@ -86,7 +86,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         print_json({**shape, **ignored_shape(ignored), "ignored_gone": gone_shape(lost), "private_rules": private})
     else:
         if found.protected:
-            print_line(_unsaved_in_words(unsaved))
+            words, differ_from = unsaved_in_words(unsaved)
+            print_line(f"{words}; casrewind diff {differ_from} names them" if differ_from else words)
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
         lines = lines_of_all_ignored if options.ignored else ignored_lines
@@ -138,16 +139,6 @@ def _print_status(
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     _print_worktrees(context)
     print_lines(skipped_lines([skip for skip in found.skipped if skip.reason != LINKED_WORKTREE]))
-
-
-def _unsaved_in_words(found: Unsaved | str | None) -> str:
-    """Whether the files of now are saved. `found`: or why that is not known."""
-    if not isinstance(found, Unsaved):
-        return f"it is not known whether the files of now are saved: {found or 'no checkpoint yet'}"
-    if not found.files:
-        return "all files are saved" + (", but for what is not captured (below)" if found.has_left_out else "")
-    name, word = ("the newest checkpoint", "last") if found.is_newest else (f"the restored checkpoint {found.point.id}", found.point.id)
-    return f"{plural(found.files, 'file')} {'differs' if found.files == 1 else 'differ'} from {name}; casrewind diff {word} names them"
 
 
 def _print_newest_turn(context: "Context") -> None:

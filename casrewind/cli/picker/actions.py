@@ -4,7 +4,7 @@ import functools
 import threading
 from collections.abc import Callable
 
-from ...errors import Declined
+from ...errors import ContentInTheWay, Declined, JournalOpen
 from ...model.turn_records import Turn
 from ...store.catalog import UNMARKED
 from ..terminal.lines import INTERRUPTED
@@ -18,6 +18,8 @@ from .widgets import YES, Dialog, PatchDialog, Question
 
 _KEEP = (KEEP_EDITS, "keep my edits")
 _PATCH = ("d", "patch")
+_SHOWN_IS_OLD = (ContentInTheWay, JournalOpen)
+"""Errors of a plan after which the files or the store may not be as they are shown."""
 
 
 class PickerActions:
@@ -42,14 +44,17 @@ class PickerActions:
         self.reader.jobs.put_job(worker.ACT, work, self._show_result_and_reload)
 
     def _show_result_and_reload(self, found: ActionResult | Exception) -> None:
-        self.state.acting, self.state.busy, self.state.writing, self.state.unfinished = False, "", False, []
+        was_writing = self.state.writing
+        self.state.acting, self.state.busy, self.state.writing = False, "", False
         if isinstance(found, Declined):
             self.state.said = "nothing was changed"
             self.view.update_lines()
             return
         if isinstance(found, Exception):
-            self.state.stale = True  # the progress of the failed job is unknown
             self.reader.show_failure(found)
+            if not was_writing and not isinstance(found, _SHOWN_IS_OLD):
+                return  # nothing was changed, so what is chosen stays
+            self.state.stale = True  # the progress of the failed job is unknown
         else:
             lines = [line.text for line in found.lines]
             self.state.outcome += lines
@@ -64,6 +69,7 @@ class PickerActions:
         self._reload_timeline()
 
     def _reload_timeline(self) -> None:
+        self.state.unfinished = []
         self.view.update_lines()
         self.reader.jobs.put_job(worker.LIST, self.reader.model.first_timeline, self.reader.show_timeline)
 

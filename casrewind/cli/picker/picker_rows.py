@@ -14,7 +14,7 @@ from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import UNMARKED, Marked
-from ..show.rows import RowWords, searchable_texts, why_unknown, words_of
+from ..show.rows import RowWords, safety_title, searchable_texts, why_unknown, words_of
 
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
@@ -58,6 +58,8 @@ class PickerTimeline(NamedTuple):
     is_complete: bool
     named: Mapping[str, Checkpoint] = {}
     total: int | None = None
+    unsaved: str = ""
+    """Whether the files of now are saved, "" = the worktree was not scanned since."""
 
 
 def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
@@ -65,8 +67,8 @@ def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRo
     if isinstance(item, Turn):
         return PickerRow("turn " + item.id, item, points[item.id].seq, item.before or "", item.changes is not None)
     if isinstance(item, Outside):
-        target = item.checkpoint or newest
-        return PickerRow(f"outside {item.kind} {item.checkpoint}", item, points[target].seq, target, is_final=True)
+        seen = item.checkpoint or newest
+        return PickerRow(f"outside {item.kind} {item.checkpoint}", item, points[seen].seq, item.before or seen, is_final=True)
     if isinstance(item, Reset):
         return PickerRow(f"reset {item.safety} {item.at_ns}", item, points[item.safety].seq, item.safety, is_final=True)
     if isinstance(item, SavedRow):
@@ -147,7 +149,7 @@ def row_title(timeline: PickerTimeline, row: PickerRow) -> str:
     """What a row is, in one line: the words of `list`. A turn has its label in front, and "…" for a prompt of more lines."""
     item = row.item
     if isinstance(item, Checkpoint):
-        return _point_title(item, timeline.marks.get(item.id, UNMARKED))
+        return _point_title(timeline, item, timeline.marks.get(item.id, UNMARKED))
     found = _row_words(timeline, item).title
     if not isinstance(item, Turn):
         return found
@@ -179,8 +181,10 @@ def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
     return first_line(label_of(point, marked))
 
 
-def _point_title(point: Checkpoint, marked: Marked) -> str:
+def _point_title(timeline: PickerTimeline, point: Checkpoint, marked: Marked) -> str:
     label = label_of(point, marked)
+    if point.trigger == checkpoints.SAFETY and not marked.label:
+        label = safety_title(point, timeline.named or timeline.points, timeline.marks, timeline.sides) or label
     if point.flags & checkpoints.DESCRIBED and not marked.label and point.own_prompt:
         label = ""  # a text typed by a person is more useful
     made = "saved" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")

@@ -14,7 +14,7 @@ from ...model.turn_records import Turn
 from . import patch_lines, worker
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
-from .state import PickerState
+from .state import PickerState, error_in_words
 from .timeline import RowPreview, TimelineModel
 from .view import PickerView
 from .widgets import Dialog
@@ -123,7 +123,7 @@ class TimelineReader:
 
     def _show_preview(self, found: RowPreview | Exception) -> None:
         if isinstance(found, Exception):
-            self.view.show_text("#about", Text(printable(str(found)), style="red"))
+            self.view.show_text("#about", Text(printable(error_in_words(found)), style="red"))
             return
         row = self.view.chosen()
         if row is None or not self.state.set_preview(found, row, self.view.file_filter()):
@@ -175,7 +175,7 @@ class TimelineReader:
         def answer(found: list[PatchLine] | Exception) -> None:
             now = self.view.chosen_file()
             if preview is self.state.preview and now is not None and now.change is change:
-                self._show_patch([PatchLine(printable(str(found)), "", -1, [])] if isinstance(found, Exception) else found)
+                self._show_patch([PatchLine(printable(error_in_words(found)), "", -1, [])] if isinstance(found, Exception) else found)
 
         self.jobs.put_job(worker.PATCH, work, answer)
 
@@ -188,7 +188,7 @@ class TimelineReader:
         """Say what could not be done."""
         self.state.said = ""
         self.view.show_reading("")
-        self.view.app.push_screen(Dialog("That could not be done", [printable(str(error))]), self.read_after_message)
+        self.view.app.push_screen(Dialog("That could not be done", [printable(error_in_words(error))]), self.read_after_message)
 
     def read_after_message(self, _: str | None) -> None:
         """Continue after a message is closed."""

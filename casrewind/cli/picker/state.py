@@ -7,9 +7,16 @@ cursor is dropped.
 from collections.abc import Callable, Sequence
 
 from ..._typing import TypeVar
+from ...agents import session_files
+from ...change import preflight, revert, rewind
+from ...errors import CasrewindError, problem_with_hint
+from ...history import conversation
 from ...messages import age_in_words, plural
-from ...model.diff import counted_changes
+from ...model.checkpoint import SAFETY
+from ...model.diff import Change, counted_changes
+from ...model.manifest import same_for_restore
 from ...model.turn_records import SavedRow, Turn
+from ..show.rows import checkpoints_in_words
 from ..show.text import cut_to
 from . import picker_rows
 from .file_tree import FileTreeModel, TreeLine
@@ -18,7 +25,26 @@ from .picker_rows import PickerRow, PickerTimeline
 from .timeline import HERE, TURN, RowPreview, counts_by_kind
 
 _Item = TypeVar("_Item")
+_HINTS = {
+    conversation.FILES_ALONE: "c restores the files alone",
+    session_files.FORK_INSTEAD: "t makes a fork",
+    rewind.END_OR_FORK: "end it first; or t makes a fork",
+    revert.ADD_RUNNING: "wait until it has ended",
+    preflight.OTHER_PATHS: "choose other files",
+    preflight.SKIP_DAMAGED: "choose other files",
+}
+"""What a person does, by what a command line says of it: there it is an option, here a key."""
 _DROPPED = "what was chosen is no longer shown: choose again"
+
+
+def hint_with_keys(hint: str) -> str:
+    """The hint of an error, with a key in place of an option."""
+    return _HINTS.get(hint, hint)
+
+
+def error_in_words(error: Exception) -> str:
+    """What the picker says of an error."""
+    return problem_with_hint(error.problem, hint_with_keys(error.hint)) if isinstance(error, CasrewindError) else str(error)
 
 
 class PickerState:
@@ -56,6 +82,8 @@ class PickerState:
         """The chosen hunks by file."""
         self.dropped = ""
         """The key of the row that lost its choice, because the shown change is another one now; or ""."""
+        self._lost: tuple[RowPreview | None, frozenset[bytes], dict[bytes, set[int]]] = None, frozenset(), {}
+        """The preview that is read again, and the files and hunks that were chosen in it."""
         self.patch: list[PatchLine] = []
         self.is_blamed = False
         """In place of the patch, the file is shown with its authors."""
@@ -67,10 +95,8 @@ class PickerState:
         """The worktree must be scanned before a comparison."""
         self.unfinished: list[str] = []
         """Details of an interrupted restore."""
-        self.acting = False
-        """A job that changes something runs: only jobs that read may start."""
-        self.writing = False
-        """It changes what the person agreed to."""
+        self.acting = self.writing = False
+        """A job that changes something runs, so only jobs that read may start; and it changes what the person agreed to."""
         self.outcome: list[str] = []
         """Lines to print after the screen closes."""
         self.incomplete = False
@@ -129,16 +155,19 @@ class PickerState:
             return f"{plural(len(self.rows), 'row')} with {self.words!r}"
         if found.total is not None:
             return plural(found.total, "checkpoint")
+        safety = sum(point.trigger == SAFETY for point in found.points.values())
         shown = plural(found.turns, "turn") if found.turns else "no turns yet"
         sessions = f" of {plural(len(found.sessions), 'session')}" if len(found.sessions) > 1 else ""
         more = ", other worktrees' too" if self.everything and found.elsewhere else ""
-        return f"{shown}{sessions}, {plural(len(found.points), 'checkpoint')}{more}"
+        return f"{shown}{sessions}, {checkpoints_in_words(len(found.points) - safety, safety)}{more}"
 
     def status_line(self) -> str:
         """The line below the panes."""
         if self.busy:
             return f"{self.busy} ..."
-        return "a restore is half done: o to finish it or take it back" if self.unfinished else self.said
+        if self.unfinished:
+            return "a restore is half done: o to finish it or take it back"
+        return self.said or (self.timeline.unsaved if self.timeline is not None else "")
 
     # -- what is shown of a row
 
@@ -163,13 +192,14 @@ class PickerState:
             self.wanted = line.change.path
         if is_same and row is not None and (self.checked or self.parts):
             self.dropped, self.said = row.key, _DROPPED
+            self._lost = self.preview, frozenset(self.checked), dict(self.parts)
         self.preview, self.tree, self.patch, self.lines_of = None, FileTreeModel(()), [], {}
         self.checked.clear()
         self.parts.clear()
 
     def forget_choice(self) -> None:
         """Choose nothing, as a person asked for."""
-        self.dropped = ""
+        self.dropped, self._lost = "", (None, frozenset(), {})
         self.checked.clear()
         self.parts.clear()
 
@@ -190,7 +220,21 @@ class PickerState:
             return False
         self.preview, self.tree = found, FileTreeModel(counted_changes(found.found.changes))
         self.tree.filter_by_path(words)
+        self._choose_again(found)
         return True
+
+    def _choose_again(self, now: RowPreview) -> None:
+        """Choose again what was chosen in this preview before it was read again, if its change is the same."""
+        before, checked, parts = self._lost
+        self._lost = None, frozenset(), {}
+        if before is None or (before.key, before.what, before.base) != (now.key, now.what, now.base):
+            return
+        old = {change.path: change for change in before.found.changes}
+        same = {change.path for change in now.found.changes if change.path in old and _is_same(change, old[change.path])}
+        self.checked = {path for path in checked if path in same}
+        self.parts = {path: chosen for path, chosen in parts.items() if path in same}
+        if same.issuperset((*checked, *parts)):
+            self.dropped, self.said = "", self.choice_in_words()
 
     def preview_heading(self, row: PickerRow, found: RowPreview, width: int) -> str:
         """The title of a preview: what it shows, its numbers and its row. A name longer than a line is cut."""
@@ -251,6 +295,10 @@ class PickerState:
         """The place of the next hunk in one direction, or the place itself."""
         found = _next_place(self.patch, index, by, lambda line: line.sign == "@")
         return index if found is None else found
+
+
+def _is_same(one: Change, other: Change) -> bool:
+    return same_for_restore(one.old, other.old) and same_for_restore(one.new, other.new)
 
 
 def _next_place(found: Sequence[_Item], index: int, by: int, is_wanted: Callable[[_Item], bool]) -> int | None:

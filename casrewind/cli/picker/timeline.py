@@ -7,6 +7,7 @@ and shown; further rows follow in steps, each a job of its own.
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 
@@ -39,7 +40,7 @@ from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from ...upkeep import pins
 from ...upkeep import status as statuses
-from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title
+from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title, unsaved_in_words
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.blamed import number_sessions
 from ..show.changes import unclear_notes
@@ -122,11 +123,13 @@ class TimelineModel:
         self._part: Part | None = None
         self._step = _STEP
         self._elsewhere: list[PickerRow] = []
+        self._unsaved = ""
 
     # -- the timeline
 
-    def first_timeline(self) -> PickerTimeline:
-        """The first rows with their changes, and all further turns that are known without changes."""
+    def first_timeline(self, unsaved: str = "") -> PickerTimeline:
+        """The first rows with their changes, and all further turns that are known without changes. `unsaved`: see PickerTimeline."""
+        self._unsaved = unsaved
         self._waiting, self._read = filter(is_shown, self._read_all_rows()), []
         self._inside, self._elsewhere, self._step = {}, [], _STEP
         return self._read_more(_FIRST)
@@ -146,7 +149,10 @@ class TimelineModel:
     def scan_worktree(self) -> PickerTimeline:
         """Scan the worktree. Later comparisons are with this scan; the timeline shows what was edited since."""
         self._seen = compare.scan_worktree(self._context)
-        return self.first_timeline()
+        unsaved = ""
+        with suppress(errors.CasrewindError):  # then the screen does not say it
+            unsaved, _ = unsaved_in_words(statuses.find_unsaved(self._context, self._seen))
+        return self.first_timeline(unsaved)
 
     def turns_with_changes(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
         """Turns with their changes, by key."""
@@ -184,6 +190,7 @@ class TimelineModel:
             unfinished=interrupted_restore_details(self._context),
             is_complete=is_complete,
             total=None if part.is_all else self._context.store.count_listed_checkpoints(self._context.root.key),
+            unsaved=self._unsaved,
         )
 
     def _next_rows(self, most: int) -> tuple[list[Row], bool]:
@@ -285,11 +292,15 @@ class TimelineModel:
                 )
             except restores.EditsKept:
                 keep_edits = True
+            except errors.PathNotFound as error:
+                raise errors.PathNotFound(
+                    "nothing to restore: the chosen files were not there before this, and are not there now", "v shows what c would change"
+                ) from error
             except errors.StoreDamaged as error:
                 if skip_damaged or code_chat_or_both == CHAT or self._context.store.is_interrupted(self._context.root.key):
                     raise
                 question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
-                _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(str(error)))])))
+                _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(error.problem))])))
                 skip_damaged = True
 
     def _plan_ask_and_restore(

@@ -53,7 +53,7 @@ HELP = (
     ("a", "every checkpoint, those of other worktrees too; in the files: choose all"),
     ("space", "choose a file or a directory; in an open file: a hunk"),
     ("J K", "choose files while moving down or up"),
-    ("c", "restore the files to this state (before the prompt of a turn)"),
+    ("c", "restore the files to before this: a prompt, an edit, a restore; or to this save"),
     ("t", "fork the conversation as it was then"),
     ("b", "both, files and conversation"),
     ("i", "cut the conversation in its own session"),

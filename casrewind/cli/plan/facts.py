@@ -1,4 +1,5 @@
-"""What is looked up for the plan of a restore: its target in words, the branches, and the rules that it takes back."""
+"""What is looked up for the plan of a restore: its target in words, the branches, and the rules that it takes back; and whether the
+files of now are saved."""
 
 import os
 import time
@@ -10,7 +11,7 @@ from ...context import Context
 from ...gitignore.rules import can_protect_ignored_paths
 from ...history import lookup
 from ...history.checkpoint_names import ReferencePlace
-from ...messages import age_in_words, printable
+from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import TAKEN_FROM, Checkpoint
 from ...model.history import REVERT, Step
 from ...model.plan import Plan
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ...model.turn_records import Turn
     from ...remote.pushed import Unsent
     from ...upkeep.inclusion import LostRule
+    from ...upkeep.status import Unsaved
 
 
 _SESSION = 8  # characters of a session id in output
@@ -34,6 +36,17 @@ def find_unsent(context: Context) -> "Unsent | None":
     from ...remote.pushed import count_unsent
 
     return count_unsent(context)
+
+
+def unsaved_in_words(found: "Unsaved | str | None") -> tuple[str, str]:
+    """Returns (whether the files of now are saved, the checkpoint that those differ from which are not, or ""). `found`: or why
+    that is not known."""
+    if not isinstance(found, tuple):
+        return f"it is not known whether the files of now are saved: {found or 'no checkpoint yet'}", ""
+    if not found.files:
+        return "all files are saved" + (", but for what is not captured" if found.has_left_out else ""), ""
+    name, word = ("the newest checkpoint", "last") if found.is_newest else (f"the restored checkpoint {found.point.id}", found.point.id)
+    return f"{plural(found.files, 'file')} {'differs' if found.files == 1 else 'differ'} from {name}", word
 
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:

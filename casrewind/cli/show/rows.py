@@ -8,15 +8,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age_in_words, first_line, format_moment, plural, printable
-from ...model.checkpoint import RUN, TAKEN_FROM, Checkpoint
+from ...model.checkpoint import MANUAL, RUN, SAFETY, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
-from ...model.history import REVERT
+from ...model.history import RESTORE, REVERT, UNDO
 from ...model.taken_back import FoldedPairs, ListRow, UndonePair
-from ...model.turn_records import BACKGROUND, NOT_SAVED, TYPED, Outside, Reset, Row, SavedRow, Turn
+from ...model.turn_records import BACKGROUND, NOT_SAVED, OPERATIONS, TYPED, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from .changes import RENAMED, changes_with_renames, shown_path, unclear_notes
 from .restored import marks_in_brackets, name_of, quoted_title
-from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, column_width, cut_to, styled
+from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, column_width, cut_to, description, styled
 
 if TYPE_CHECKING:
     from ...history.turn_view import Maker, TurnView
@@ -140,7 +140,8 @@ class RowWriter:
         """The words of a row, and what stands beside them."""
         if isinstance(row, UndonePair):
             done = self.row_text(row.done)
-            return done._replace(ending=f"{done.ending} (undone)", is_dim=True)
+            how = "redone" if row.done.kind == OPERATIONS[UNDO] else "undone"
+            return done._replace(ending=f"{done.ending} ({how})", is_dim=True)
         if isinstance(row, FoldedPairs):
             return RowText("", f"{row.number:,} more, undone: casrewind list --all", is_dim=True)
         words = self.words(row)
@@ -161,6 +162,15 @@ class RowWriter:
     def words(self, row: Row) -> RowWords:
         """What every list says of a row."""
         return words_of(row, self._view.named, self._view.marks, self._sides)
+
+    def checkpoint_title(self, point: Checkpoint, marked: Marked) -> str:
+        """What a list of all checkpoints says of one."""
+        if point.trigger == SAFETY and not marked.label:
+            origin = self._view.origin_of(point.id)
+            title = safety_title(point, self._view.named, self._view.marks, self._sides, origin=origin)
+            if title:
+                return title
+        return description(point, marked) or ("" if point.trigger == MANUAL else point.trigger.replace("_", " "))
 
     def session_of(self, turn: Turn) -> str:
         """The agent and the short id of a turn's session."""
@@ -225,6 +235,11 @@ class RowWriter:
         return RowLayout(columns, mark, title, when, left - title, session)
 
 
+def checkpoints_in_words(number: int, safety: int) -> str:
+    """How many checkpoints a worktree has: those that a person or an agent saved, and safety checkpoints."""
+    return plural(number, "checkpoint") + (f" and {safety:,} safety {'one' if safety == 1 else 'ones'}" if safety else "")
+
+
 def is_shown(row: Row) -> bool:
     """False for a save without a label while a turn ran: it folds behind the turn."""
     return not (isinstance(row, SavedRow) and row.during and not row.label)
@@ -285,8 +300,34 @@ def done_title(
     """A restore, undo, redo or revert with its target: before or after a prompt, or a name; a take with its directory. For
     undo and redo: that of their restore, whose safety checkpoint is `origin` ("" = unknown). `points` and `marks` by id; `sides`: see
     `sides_of`. `is_short`: a turn's number stands for its prompt."""
-    if kind in _DONE_FROM and (place := points[safety].meta.get(TAKEN_FROM) if safety in points else None):
-        return _DONE_FROM[kind].format(printable(place.rpartition("/")[2]))
+    if kind in _DONE_FROM and (place := _taken_from(safety, points)):
+        return _DONE_FROM[kind].format(place)
+    return _DONE[kind].format(_name_of_goal(kind, target, points, marks, sides, origin=origin, is_short=is_short))
+
+
+def safety_title(
+    point: Checkpoint, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *, origin: str = ""
+) -> str:
+    """What a safety checkpoint was made for: before restore of @2. "" if it does not say. The arguments are those of `done_title`."""
+    op = point.more.op
+    if not op:
+        return ""
+    kind = OPERATIONS.get(op, OPERATIONS[RESTORE])
+    goal = _taken_from(point.id, points) or _name_of_goal(kind, point.more.target, points, marks, sides, origin=origin, is_short=True)
+    return f"before {op} of {goal}"
+
+
+def _taken_from(safety: str, points: Mapping[str, Checkpoint]) -> str:
+    """The name of the directory that a take brought changes of, by its safety checkpoint; else ""."""
+    place = points[safety].meta.get(TAKEN_FROM, "") if safety in points else ""
+    return printable(place.rpartition("/")[2])
+
+
+def _name_of_goal(
+    kind: str, target: str, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *,
+    origin: str, is_short: bool,
+) -> str:  # fmt: skip
+    """What an operation goes to, or takes back: see `done_title`."""
     if kind == "aborted" and target in points and points[target].more.op:
         origin, target = target, points[target].more.target
     is_revert = kind == "reverted" or (origin in points and points[origin].more.op == REVERT)
@@ -303,7 +344,7 @@ def done_title(
         name = printable(target) or "an earlier state"
     if kind in ("undone", "redone", "aborted"):
         name = f"the {'revert of' if is_revert else 'restore to'} {name}"
-    return _DONE[kind].format(name)
+    return name
 
 
 def end_in_words(turn: Turn) -> str:

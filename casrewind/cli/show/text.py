@@ -28,6 +28,7 @@ SCREEN = 80
 CONTEXT = 3
 """Lines around a change in a patch."""
 _FOLDED = 4  # more spaces in front of what continues a line
+_BESIDE = 16  # columns of a name that has its text beside it
 PIPED = 5000
 """Columns if output is not a terminal: every row is one line."""
 
@@ -147,12 +148,14 @@ def folded_to_width(text: str, width: int) -> list[str]:
 
 def folded_line(line: Line, width: int) -> list[Line]:
     """The line in lines of at most `width` columns, broken between words. A command of ours stays whole, for a person copies it, and
-    so does a word that is too long. What is below the first line is indented."""
+    so does a word that is too long. What is below the first line is indented: behind a name, as far as what stands beside it."""
     if column_width(line.text) <= width:
         return [line]
     import re
 
-    indent = " " * (len(line.text) - len(line.text.lstrip()) + _FOLDED)
+    name = re.match(r" +\S+(?: \S+)? {2,}", line.text)
+    is_beside = name is not None and name.end() <= min(_BESIDE, width // 3)
+    indent = " " * (name.end() if name is not None and is_beside else len(line.text) - len(line.text.lstrip()) + _FOLDED)
     found, start, end, room = [], 0, 0, width
     for word in re.finditer(r"casrewind [a-z][^;)]*[;)]*|\S+", line.text):
         if end and column_width(line.text[start : word.end()]) > room:

@@ -42,11 +42,17 @@ class _State:
 
 
 def print_line(line: str = "", stream: "TextIO | None" = None) -> None:
-    """Print one line, by default to standard output. Characters outside the terminal's encoding are escaped."""
+    """Print one line as `print_lines` does."""
+    for part in _parts_that_fit(line, _columns_of(sys.stdout if stream is None else stream)):
+        print_as_it_is(part, stream)
+
+
+def print_as_it_is(text: str, stream: "TextIO | None" = None) -> None:
+    """Print a text that fits already, or that nothing may break. Characters outside the terminal's encoding are escaped."""
     try:
-        print(line, file=stream)
+        print(text, file=stream)
     except UnicodeEncodeError:
-        print(line.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), file=stream)
+        print(text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), file=stream)
 
 
 def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None:
@@ -58,13 +64,13 @@ def print_lines(found: "Iterable[Line]", stream: "TextIO | None" = None) -> None
         if line.styles and has_colours is None:
             has_colours = is_colourful(stream)
         if line.is_remark:
-            remark(line.text)
+            print(line.text, file=sys.stderr)
         elif line.is_content:
             _print_bytes_of_file(line, stream)
         elif line.styles and has_colours:
-            print_line("".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in line.parts()), stream)
+            print_as_it_is("".join(f"\x1b[{style}m{text}\x1b[0m" if style else text for text, style in line.parts()), stream)
         else:
-            print_line(line.text, stream)
+            print_as_it_is(line.text, stream)
 
 
 def _folded(found: "Iterable[Line]", stream: TextIO) -> "Iterator[Line]":
@@ -78,6 +84,15 @@ def _folded(found: "Iterable[Line]", stream: TextIO) -> "Iterator[Line]":
     for line in found:
         columns = remark_width if line.is_remark else width
         yield from [line] if not columns or line.is_content or line.is_whole else folded_line(line, columns)
+
+
+def _parts_that_fit(line: str, columns: int) -> Iterable[str]:
+    """A line in the lines that a terminal of so many columns has room for; 0 columns: none is there. A text of lines stays as it is."""
+    if not columns or "\n" in line or (len(line) <= columns and line.isascii()):  # most lines need no import
+        return (line,)
+    from ..show.text import Line, folded_line
+
+    return (part.text for part in folded_line(Line(line), columns))
 
 
 def _columns_of(stream: TextIO) -> int:
@@ -105,8 +120,8 @@ def _print_bytes_of_file(line: "Line", stream: TextIO) -> None:
 
 
 def remark(line: str) -> None:
-    """Print one line to standard error."""
-    print(line, file=sys.stderr)
+    """Print one line to standard error, as `print_lines` does."""
+    print("\n".join(_parts_that_fit(line, _columns_of(sys.stderr))), file=sys.stderr)
 
 
 def note(line: str) -> None:
@@ -191,12 +206,9 @@ def print_error(problem: str, hint: str = "") -> None:
     """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
     _State.last_error = problem, hint
     lines = [problem, hint] if sys.stderr.isatty() and hint else [errors.problem_with_hint(problem, hint)]
-    lines = [f"casrewind: {printable(lines[0])}", *(f"  {printable(line)}" for line in lines[1:])]
-    if width := _columns_of(sys.stderr):
-        from ..show.text import Line, folded_line
-
-        lines = [part.text for line in lines for part in folded_line(Line(line), width)]
-    print("\n".join(lines), file=sys.stderr)
+    remark(f"casrewind: {printable(lines[0])}")
+    for line in lines[1:]:
+        remark(f"  {printable(line)}")
 
 
 def print_hook_failures(*directories: str) -> None:

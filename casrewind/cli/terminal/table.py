@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from ..show.text import PIPED, column_width, cut_to, folded_to_width
-from .lines import is_colourful, print_line
+from .lines import is_colourful, print_as_it_is
 
 _BETWEEN = "   "
 _LEAST = 16
@@ -56,12 +56,12 @@ def print_table(names: Sequence[str], rows: Sequence[Sequence[str]], *, right: S
         between, widths[at] = _BETWEEN, min(widths[at], room - others)
     sides = [name in right for name in names]
     heading = _join_cells(names, widths, sides, between, at if is_alone else None)
-    print_line(f"\x1b[1m{heading}\x1b[0m" if is_colourful(sys.stdout) else heading)
+    print_as_it_is(f"\x1b[1m{heading}\x1b[0m" if is_colourful(sys.stdout) else heading)
     kept = [size for place, size in enumerate(widths) if not (is_alone and place == at)]
-    print_line(_rule_character() * min(sum(kept) + len(between) * (len(kept) - 1), room))
+    print_as_it_is(_rule_character() * min(sum(kept) + len(between) * (len(kept) - 1), room))
     for row in rows:
         for line in _row_lines(row, widths, sides, between, at, is_alone=is_alone, cut=cut):
-            print_line(line)
+            print_as_it_is(line)
 
 
 def _row_lines(
