@@ -31,6 +31,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .history.compare import Comparison
     from .history.path_history import Logged, PathChange
     from .history.provenance import Makers
+    from .history.review import Review
     from .model.at_risk import OnlyCopy, OpenFile
     from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
@@ -39,7 +40,7 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.manifest import Entry
     from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
-    from .model.turn_records import Turn
+    from .model.turn_records import Forgotten, Outside, Reset, Reversed, SavedRow, Turn
     from .projects import adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
@@ -88,6 +89,7 @@ __all__ = [
     "Domain",
     "Dropped",
     "Entry",
+    "Forgotten",
     "Found",
     "Gone",
     "Holder",
@@ -104,6 +106,7 @@ __all__ = [
     "OnlyCopy",
     "OpenFile",
     "Operation",
+    "Outside",
     "PathChange",
     "PathUsage",
     "Place",
@@ -114,11 +117,15 @@ __all__ = [
     "Purged",
     "Pushed",
     "RemoteConfig",
+    "Reset",
     "Restored",
+    "Reversed",
+    "Review",
     "Rewound",
     "Root",
     "RuleRef",
     "Saved",
+    "SavedRow",
     "SessionUsage",
     "Settings",
     "Skip",
@@ -160,7 +167,7 @@ _ROOMS = {
     "model.at_risk": "OnlyCopy OpenFile",
     "model.plan": "Action Kept Merged Plan",
     "model.retention": "Dropped Limits",
-    "model.turn_records": "Turn",
+    "model.turn_records": "Forgotten Outside Reset Reversed SavedRow Turn",
     "upkeep.adopt": "Adopted Moved",
     "history.compare": "Comparison",
     "upkeep.damage": "Place",
@@ -169,6 +176,7 @@ _ROOMS = {
     "history.blame": "Author AuthoredLines Blame",
     "history.path_history": "Logged PathChange",
     "history.provenance": "Makers",
+    "history.review": "Review",
     "upkeep.pins": "Marking",
     "upkeep.purge": "Gone Purged",
     "upkeep.purge_text": "Covered Holder TextPurged",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .history.blame import Blame
     from .history.compare import Comparison
     from .history.path_history import Logged
+    from .history.review import Review
     from .model.domain import Domain
     from .model.manifest import Entry
     from .model.plan import Plan
@@ -239,6 +240,20 @@ class Workspace:
         from .history.blame import blame
 
         return blame(self._context, paths.check_scope([path])[0], None if point is None else self.checkpoint(point))
+
+    def review(self) -> "Review":
+        """What changed since a person last looked: `mark_reviewed`, or the command, said so. Raises CheckpointNotFound without a
+        checkpoint."""
+        from .history.review import review
+
+        return review(self._context)[0]
+
+    def mark_reviewed(self, point: Checkpoint | str | None = None) -> Checkpoint:
+        """Mark a state as looked at; None: the files as they are now, which are saved first. Returns its checkpoint, which gc keeps
+        until the next mark."""
+        from .upkeep import reviewed_state
+
+        return reviewed_state.mark_reviewed(self._context, None if point is None else self.checkpoint(point))
 
     def search(self, text: bytes, path: bytes = b"", most: int | None = None, *, safety: bool = False) -> "Logged":
         """The rows of `log` that added or removed a text. `compare` returns the changes that add

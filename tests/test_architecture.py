@@ -9,7 +9,7 @@ import pytest
 
 TOP = Path(__file__).parent.parent
 LIMIT = 500
-EXCEPTIONS = {"workspace.py": (530, "a method of few lines for each operation; the class is one name for programs")}
+EXCEPTIONS = {"workspace.py": (545, "a method of few lines for each operation; the class is one name for programs")}
 """{file below casrewind/: (lines allowed, why it may be longer)}."""
 
 

@@ -83,24 +83,27 @@ def judge_now(
     return comparer.judge(changes, old, seen.domain, present=why_unclear, certain=certain)
 
 
-def compare(
-    context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = (), seen: ScannedWorktree | None = None
-) -> Comparison:
-    """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`. `seen`: the worktree, if it was
-    scanned. Raises PathNotFound if no path in `scope` exists in a compared checkpoint or in the worktree."""
+def compare(context: Context, old: Checkpoint, new: Checkpoint | None, scope: Sequence[bytes] = ()) -> Comparison:
+    """What changed from `old` to `new`, or to the current worktree (None), limited to `scope`. Raises PathNotFound if
+    no path in `scope` exists in a compared checkpoint or in the worktree."""
     absent = missing_paths(context, [old] if new is None else [old, new], scope) if scope else ()
-    stored, present = _readers_of_both_sides(context)
+    stored, _ = _readers_of_both_sides(context)
     if new is not None:
         with name_checkpoint_in_errors(context.store):
             changes = _sort_and_limit(diffs.diff(context.store.load_tree, old.tree, new.tree), ())
         told = DomainComparer(context.store.read).judge(changes, old.domain, new.domain, strict=has_safety(old, new))
         return Comparison(_sort_and_limit(told.changes, scope), (), stored, stored, absent, _sort_and_limit(told.unclear, scope))
-    seen = seen or scan_worktree(context)
+    return compare_to_scan(context, old, scan_worktree(context), scope)._replace(missing=absent)
+
+
+def compare_to_scan(context: Context, old: Checkpoint, seen: ScannedWorktree, scope: Sequence[bytes] = ()) -> Comparison:
+    """What changed from `old` to the scanned worktree, limited to `scope`."""
+    stored, present = _readers_of_both_sides(context)
     with name_checkpoint_in_errors(context.store):
         seen.load.load_differing_trees(old.tree, seen.tree)
         changes = _sort_and_limit(diffs.diff(seen.load, old.tree, seen.tree), ())
     told = judge_now(context, DomainComparer(seen.read), changes, old.domain, seen)
-    return Comparison(_sort_and_limit(told.changes, scope), seen.skipped, stored, present, absent, _sort_and_limit(told.unclear, scope))
+    return Comparison(_sort_and_limit(told.changes, scope), seen.skipped, stored, present, (), _sort_and_limit(told.unclear, scope))
 
 
 def comparison_of_changes(

@@ -29,7 +29,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
         "--code": False, "--chat": False, "--both": False, "--keep-edits": False, "--exact": False, "--nearest": False, "--copy": False,
         "-n": False, "--dry-run": False, "-y": False, "--yes": False,
     },
-    "diff": {"--stat": False, "-p": False, "--patch": False, "--name-status": False},
+    "diff": {"--stat": False, "-p": False, "--patch": False, "--name-status": False, "--since-review": False},
     "doctor": {},
     "jump": {name: False for name in _RESTORES if name not in ("--code", "--chat", "--both")},
     "help": {},
@@ -45,6 +45,7 @@ _KNOWN: dict[str, dict[str, bool]] = {
         "--session": True, "--theirs": False, "--markers": False, "--shared": False, "--running": False, "--known": False,
         "--skip-damaged": False, "-n": False, "--dry-run": False, "-y": False, "--yes": False,
     },
+    "review": {"--done": False, "-p": False, "--patch": False, "--stat": False, "--name-status": False},
     "save": {"-m": True, "--pin": False, "--rehash": False},
     "show": {"-p": False, "--patch": False, "--stat": False, "--name-status": False, "--name-only": False},
     "status": {},
@@ -71,6 +72,7 @@ _HELP = """\
 {0} yes              do the plan that was just shown
 {0} undo             take the newest restore back; redo does it again
 {0} diff             what changed since the newest prompt
+{0} review           what changed since you looked; --done: you did
 {0} show @2          what a turn changed
 {0} log PATH         the turns that changed a file
 {0} restore @2 PATH  the files of before a turn, or one of them

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from .._typing import NamedTuple
 from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 from .manifest import same_for_restore
-from .turn_records import OPERATIONS, PastOperation, Point, Reset, Reversed, Row
+from .turn_records import OPERATIONS, LookedAt, PastOperation, Point, Reset, Reversed, Row
 
 _REVERSES = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO]})
 _NAMED_PAIRS = 2
@@ -100,10 +100,10 @@ class FoldedPairs(NamedTuple):
     number: int
 
 
-ListRow = Row | UndonePair | FoldedPairs
+ListRow = Row | LookedAt | UndonePair | FoldedPairs
 
 
-def fold_undone(rows: Iterable[Row], *, is_oldest_first: bool = False) -> Iterator[ListRow]:
+def fold_undone(rows: Iterable[Row | LookedAt], *, is_oldest_first: bool = False) -> Iterator[ListRow]:
     """The rows with one for an operation and its undo, or an undo and its redo. Of such pairs behind each other, the newest two have
     rows."""
     if is_oldest_first:
@@ -124,7 +124,7 @@ def fold_undone(rows: Iterable[Row], *, is_oldest_first: bool = False) -> Iterat
         yield FoldedPairs(pairs - _NAMED_PAIRS)
 
 
-def _pairs_and_rest(rows: Iterable[Row]) -> Iterator[Row | UndonePair]:
+def _pairs_and_rest(rows: Iterable[Row | LookedAt]) -> Iterator[Row | LookedAt | UndonePair]:
     waiting: list[Reset | UndonePair] = []  # undos and redos whose operation is still to come, and the pairs between
     for row in rows:
         undo = next((one for one in reversed(waiting) if isinstance(one, Reset)), None)

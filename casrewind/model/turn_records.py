@@ -257,6 +257,13 @@ class Forgotten(NamedTuple):
     checkpoint: str
 
 
+class LookedAt(NamedTuple):
+    """The place in a list up to which a person looked. `at_ns`: when that was. `seq`: the newest record that they saw."""
+
+    at_ns: int
+    seq: int
+
+
 Row = Turn | Outside | SavedRow | Reset | Forgotten
 
 

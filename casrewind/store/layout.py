@@ -20,7 +20,9 @@ FORMAT = f"casrewind store {FORMAT_VERSION}\n".encode()
 _OLDER_FORMATS = frozenset(f"casrewind store {version}\n".encode() for version in range(1, FORMAT_VERSION))
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
 _FILES = ("ledger", "purging", "gc", "session.json", "log", "log.seen", "log.old", "ballast", "rules")
-_OWN_NAMES = frozenset({*_DIRECTORIES, *_FILES, "sessions", "origins", "bisects", "index", "damaged", "remotes", "shown", "ignored"})
+_OWN_NAMES = frozenset(
+    {*_DIRECTORIES, *_FILES, "sessions", "origins", "bisects", "index", "damaged", "remotes", "shown", "ignored", "reviews"}
+)
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset(
     {

@@ -27,6 +27,7 @@ from ..store.agent_sessions import AgentSession
 from ..store.budget import bytes_reserved_for_gc, copy_limit, has_any_room
 from ..store.maintenance import AFTER, BEFORE, Maintenance
 from ..store.reachability import Marker
+from ..store.review_marks import ReviewMarks
 from ..store.sweep import PackUsage, Sweep
 from . import bisect_pins, directory_origins
 
@@ -194,9 +195,10 @@ def _drop_to_fit(context: Context, maintenance: Maintenance, decision: Decision,
 
 def _what_needs_each_checkpoint(context: Context) -> dict[str, str]:
     """{checkpoint id: what needs it}: undo and redo steps, open restores, the state that a worktree equals, the newest
-    checkpoint of each live session, what a directory was made from, and what a running bisect looks at."""
+    checkpoint of each live session, what a directory was made from, what a running bisect looks at, and what was reviewed last."""
     needed = dict.fromkeys(directory_origins.needed_by_directories(context), "a directory made from it")
     needed.update(dict.fromkeys(bisect_pins.needed_by_bisects(context), "a running bisect"))
+    needed.update(dict.fromkeys(ReviewMarks(context.store.path).states(), "the mark of a review"))
     for history in context.store.histories().values():
         for step in (*history.undo, *history.redo):
             needed.update(dict.fromkeys((step.target, step.before, step.safety), "undo"))
@@ -229,8 +231,9 @@ def _decide_and_forget(context: Context, maintenance: Maintenance, limits: Limit
             return decision
         with maintenance.hold_store_exclusively():  # no restore is between its target and its journal
             now = _seq_after_saves(maintenance, seq)
-            if bisect_pins.needed_by_bisects(context).intersection(item.checkpoint.id for item in decision.dropped):
-                continue  # it began in between; a row is no record of the ledger
+            rows = bisect_pins.needed_by_bisects(context) | ReviewMarks(context.store.path).states()
+            if rows.intersection(item.checkpoint.id for item in decision.dropped):
+                continue  # it was made in between; a row is no record of the ledger
             if now and maintenance.forget([item.checkpoint.id for item in decision.dropped], now):
                 return decision
     with maintenance.hold_store_exclusively():

@@ -10,7 +10,7 @@ from ..context import Context
 from ..gitignore import gitconfig
 from ..gitignore.rules import RULE_FILES
 from ..history.checkpoint_names import label_of
-from ..history.compare import ScannedWorktree, compare
+from ..history.compare import ScannedWorktree, compare_to_scan, scan_worktree
 from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest
@@ -145,7 +145,7 @@ def find_unsaved(context: Context, seen: ScannedWorktree | None = None) -> Unsav
     point = context.store.checkpoint(context.store.history(context.root.key).current) or newest[0]
     if point is None:
         return None
-    found = compare(context, point, None, seen=seen)
+    found = compare_to_scan(context, point, seen or scan_worktree(context))
     only_now = [change for change in found.unclear if change.old is None]  # the checkpoint's rules left it out
     left_out = any(skip.reason not in (LINKED_WORKTREE, UNSTABLE, LATE) for skip in found.skipped)
     count = len(diffs.counted_changes([*found.changes, *only_now]))

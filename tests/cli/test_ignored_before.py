@@ -5,7 +5,8 @@ import os
 import pytest
 
 from casrewind.cli.picker import picker_rows
-from casrewind.cli.picker.timeline import HERE, TURN, TimelineModel, counts_by_kind
+from casrewind.cli.picker.timeline import HERE, TURN, TimelineModel
+from casrewind.cli.show.changes import counts_by_kind
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.packfile import flip_blob
@@ -235,7 +236,7 @@ def test_the_picker_names_them_apart_and_to_here_is_what_a_restore_does(dropped,
     timeline = model.first_timeline()
     row = next(row for row in timeline.rows if picker_rows.number_of_turn(row) == "@2")
     own, here = (model.preview(row, what, None).found for what in (TURN, HERE))
-    assert counts_by_kind(own, TURN) == "2 changed, 1 added, 2 captured since" and picker_rows.remark_on(timeline, row) == " (2 captured since)"
+    assert counts_by_kind(own, is_to_here=False) == "2 changed, 1 added, 2 captured since" and picker_rows.remark_on(timeline, row) == " (2 captured since)"
     assert {change.path: change.status for change in here.changes} == {b".gitignore": "modified", b"app": "modified", b"new": "removed"}
     assert [change.path for change in here.unclear] == [b".env"], "a restore keeps it"
     casrewind("restore", "@2", "-y", code=0)

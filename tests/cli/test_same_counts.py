@@ -12,7 +12,7 @@ import pytest
 from casrewind.cli.picker import picker_rows
 from casrewind.cli.picker.file_tree import FileTreeModel
 from casrewind.cli.picker.timeline import TURN, TimelineModel
-from casrewind.cli.picker.timeline import counts_by_kind as counts_line
+from casrewind.cli.show.changes import counts_by_kind as counts_line
 from casrewind.model.diff import counted_changes
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
@@ -228,5 +228,5 @@ def check_picker(model, wanted):
         assert tuple(picker_rows.change_counts(row)) == counts
         found = model.preview(row, TURN, None).found
         words = [f"{number} {name}" for number, name in ((removed, "removed"), (modified, "changed"), (added, "added")) if number]
-        assert counts_line(found, TURN) == (", ".join(words) or "no file changed")
+        assert counts_line(found, is_to_here=False) == (", ".join(words) or "no file changed")
         assert len(FileTreeModel(counted_changes(found.changes)).changes) == sum(counts)

@@ -258,6 +258,16 @@ def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root)
     assert "undone" in typed(first.client, "aaaa-1", "/casrewind undo") and (root / "three").read_bytes() == b"edited"
 
 
+def test_in_the_client_a_person_reviews_and_says_that_they_looked(two):
+    first, _, _ = two
+    assert "make two" in typed(first.client, "aaaa-1", "/casrewind review") and "+++ b/two" in typed(first.client, "aaaa-1", "/casrewind review -p")
+    assert "marked as looked at" in typed(first.client, "aaaa-1", "/casrewind review --done @2")
+    assert "-- you looked up to here --" in typed(first.client, "aaaa-1", "/casrewind")
+    shown = typed(first.client, "aaaa-1", "/casrewind review")
+    assert "make three" in shown and "make two" not in shown and max(map(len, shown.splitlines())) <= 76
+    assert "does not take --html in a prompt" in typed(first.client, "aaaa-1", "/casrewind review --html x")
+
+
 # -- undo after a back
 
 

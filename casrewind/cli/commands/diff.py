@@ -4,7 +4,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import compare, lookup
 from ...messages import printable
-from ..grammar.options import FORMS, JSON, Command, Option
+from ..grammar.options import FORMS, JSON, Command, Option, flag
 from ..show.text import folded_to_width
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.table import terminal_width
@@ -28,9 +28,13 @@ COMMAND = Command(
             "REF | PATH",
             nargs="*",
         ),
+        flag("--since-review", "from the state that casrewind review --done marked to the files now"),
         *FORMS, JSON,
     ),
-    usage=("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",),
+    usage=(
+        "[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [REF [REF]] [--] [PATH ...]",
+        "--since-review [-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json] [--] [PATH ...]",
+    ),
     defaults={"form": "summary"},
     behind="paths go",
 )
@@ -39,17 +43,28 @@ COMMAND = Command(
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
     named = Words(context, options)
-    sides = named.take_diff_sides()
+    sides = _since_review(context, options) if options.since_review else named.take_diff_sides()
     if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
         return _diff_turn(context, options, named, sides[0].turn, done)
     old = sides[0] if sides else _default_start(context, named)
     new = sides[1] if len(sides) == 2 else NOW
     found = _compare_sides(context, options, old, new)
     done()
-    is_named = not sides or any(side.turn is not None for side in sides)
+    is_named = options.since_review or not sides or any(side.turn is not None for side in sides)
     heading = f"from {_side_title(context, old)} to {_side_title(context, new)}" if is_named else ""
     _print_comparison(options, found, heading, old, new)
     return _report_missing_paths(found)
+
+
+def _since_review(context: "Context", options: "ParsedOptions") -> list[Side]:
+    """The state that was looked at last. All words are paths."""
+    from ...history.review_mark import find_mark
+
+    found = find_mark(context)
+    if found is None:
+        raise errors.CheckpointNotFound("nothing is marked as looked at here", "casrewind review --done marks the files as they are now")
+    options.rest = [*options.words, *options.rest]
+    return [Side(found[1])]
 
 
 def _diff_turn(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:

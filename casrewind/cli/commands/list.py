@@ -11,6 +11,7 @@ from ..._typing import TYPE_CHECKING
 from ...context import Context
 from ...history import lookup
 from ...history.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
+from ...history.review_mark import rows_with_mark
 from ...history.turn_view import TurnView
 from ...history.worktree_timeline import Part, WorktreeTimeline
 from ...messages import age_in_words, first_line, plural, printable, shell_quoted
@@ -21,7 +22,7 @@ from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from ..grammar.options import JSON, NUMBER, Command, Option, flag
 from ..show.rows import RowWriter, checkpoints_in_words, is_shown, meta_lines, searchable_texts
-from ..show.text import DIM, PIPED, Line, cut_to, human_size, signed_counts, styled
+from ..show.text import DIM, IN_CLIENT, PIPED, Line, cut_to, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
 from ..terminal.table import print_table, set_width, terminal_width
 from . import OK, Done
@@ -53,8 +54,8 @@ _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
 _STEP = 100
 """Rows that are read at once."""
-_COLUMNS, _PATHS = 76, 2
-"""Columns of a row inside of a client: 80 less its indent. The paths that a row names there at most."""
+_PATHS = 2
+"""The paths that a row names at most inside of a client."""
 _SET_COLUMNS = 50
 """So many of the newest turns set the columns, or as many as `-n` lists."""
 _FORMER_ROOTS = 3
@@ -151,7 +152,7 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
     if not os.environ.get(launch.INSIDE):
         return _list_turns_or_checkpoints(context, options, done)
-    set_width(_COLUMNS)
+    set_width(IN_CLIENT)
     try:
         return _list_turns_or_checkpoints(context, options, done)
     finally:
@@ -375,7 +376,6 @@ def _moment_since(text: str) -> int:
 
 def _list_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "dict[str, Iterator[Shape]]":
     from ..show import shapes
-
     return {
         "checkpoints": (shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points),
         "turns": (shapes.turn(row) for row in rows if isinstance(row, Turn)),
@@ -389,7 +389,6 @@ def _sessions_of_this_shell(context: Context) -> dict[str, int | None] | None:
     if len(session) < _LEAST_SESSION:
         return None
     from ...history import conversation
-
     return conversation.session_and_ancestors(context, session)
 
 
@@ -414,7 +413,8 @@ def _print_rows(
 
     def lines() -> Iterator[Line]:
         nonlocal is_there
-        for row in fold_undone(read(), is_oldest_first=options.reverse):
+        marked = rows_with_mark(context, read(), lambda: timeline.view, is_oldest_first=options.reverse)
+        for row in fold_undone(marked if chosen.selects_everything else read(), is_oldest_first=options.reverse):
             is_there = True
             yield from [Line(_short_line(writer, row))] if options.oneline else writer.lines(row)
 

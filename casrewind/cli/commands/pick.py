@@ -12,7 +12,7 @@ from ...messages import printable
 from ..grammar.command_line import CommandLine
 from ..grammar.options import Command
 from ..picker.state import hint_with_keys
-from ..picker.timeline import interrupted_restore_details
+from ..plan.facts import interrupted_restore_details
 from ..show.text import Line
 from ..terminal.lines import (
     INTERRUPTED,

@@ -1,13 +1,15 @@
 """casrewind pin."""
 
-
 from ..._typing import TYPE_CHECKING
+from ...history import lookup
+from ...upkeep import pins
 from ..grammar.options import JSON, REF, Command, Option
+from ..show import shapes
+from ..show.pinned import marking_lines
 from ..terminal.lines import print_json, print_lines
 from . import OK, Done
 
 if TYPE_CHECKING:
-
     from ...context import Context
     from ...upkeep.pins import Marking
     from ..grammar.command_line import ParsedOptions
@@ -25,9 +27,6 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pin."""
-    from ...history import lookup
-    from ...upkeep import pins
-
     return print_marking(context, options, pins.pin(context, lookup.checkpoint(context, options.ref or ""), options.label), done)
 
 
@@ -35,12 +34,7 @@ def print_marking(context: "Context", options: "ParsedOptions", report: "Marking
     """Print what was marked, as text or JSON. Returns the exit code."""
     done()
     if options.json:
-        from ...history import lookup
-        from ..show import shapes
-
         print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current_id(context))})
     else:
-        from ..show.pinned import marking_lines
-
         print_lines(marking_lines(report))
     return OK

@@ -2,6 +2,8 @@
 
 
 from ..._typing import TYPE_CHECKING
+from ...history import lookup
+from ...upkeep import pins
 from ..grammar.options import JSON, REF, Command
 from . import Done
 from .pin import print_marking
@@ -22,7 +24,4 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind unpin."""
-    from ...history import lookup
-    from ...upkeep import pins
-
     return print_marking(context, options, pins.unpin(context, lookup.checkpoint(context, options.ref or "")), done)

@@ -67,6 +67,7 @@ class ParsedOptions(_Namespace):
     copy: bool
     depth: int | None
     directory: str
+    done: bool
     dry_run: bool
     endpoint: str | None
     entry: str | None
@@ -136,6 +137,7 @@ class ParsedOptions(_Namespace):
     shell: str
     show: bool
     since: str | None
+    since_review: bool
     skip_damaged: bool
     strangers: bool
     store: str | None

@@ -42,6 +42,7 @@ COMMANDS = {
     "undo": Listed("Undo the newest restore"),
     "redo": Listed("Redo the newest undo"),
     "log": Listed("Show what changed turn by turn, or the history of a path"),
+    "review": Listed("Show what changed since you last looked, and by whom", STORE),
     "blame": Listed("Show who wrote each line of a file: a turn, you, or nobody knows", STORE, common=True),
     "cat": Listed("Print a file as it was at a checkpoint"),
     "run": Listed("Save, run a command, save again"),

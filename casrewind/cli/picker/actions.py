@@ -203,6 +203,12 @@ class PickerActions:
             marked = self.state.timeline.marks.get(row.target, UNMARKED)
             self._start_action("marking", lambda: self.reader.model.pin(row.target, marked))
 
+    def mark_reviewed(self) -> None:
+        """Mark as looked at, up to this row."""
+        row = self.view.chosen()
+        if row is not None:
+            self._start_action("marking", lambda: self.reader.model.mark_reviewed(row))
+
     def label(self) -> None:
         """Label a checkpoint."""
         row = self.view.chosen()

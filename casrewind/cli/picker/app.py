@@ -43,6 +43,7 @@ KEYS = (
     ("r", "change('redo')"),
     ("p", "change('pin')"),
     ("l", "change('label')"),
+    ("m", "change('mark_reviewed')"),
     ("d", "look('compare')"),
     ("v", "look('switch')"),
     ("B", "look('blame')"),

@@ -12,7 +12,7 @@ from ...messages import first_line, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
-from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
+from ...model.turn_records import Forgotten, LookedAt, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import UNMARKED, Marked
 from ..show.rows import RowWords, safety_title, searchable_texts, why_unknown, words_of
 
@@ -29,7 +29,7 @@ class PickerRow(NamedTuple):
     """
 
     key: str
-    item: Row | Checkpoint
+    item: Row | LookedAt | Checkpoint
     seq: int
     target: str
     is_final: bool
@@ -62,7 +62,7 @@ class PickerTimeline(NamedTuple):
     """Whether the files of now are saved, "" = the worktree was not scanned since."""
 
 
-def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
+def row_of(item: Row | LookedAt, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
     """The line of a row of the turn view. `newest`: the id of the newest checkpoint."""
     if isinstance(item, Turn):
         return PickerRow("turn " + item.id, item, points[item.id].seq, item.before or "", item.changes is not None)
@@ -73,6 +73,8 @@ def row_of(item: Row, points: Mapping[str, Checkpoint], newest: str) -> PickerRo
         return PickerRow(f"reset {item.safety} {item.at_ns}", item, points[item.safety].seq, item.safety, is_final=True)
     if isinstance(item, SavedRow):
         return PickerRow("saved " + item.checkpoint, item, points[item.checkpoint].seq, item.checkpoint, is_final=True)
+    if isinstance(item, LookedAt):
+        return PickerRow("looked at", item, item.seq, "", is_final=True)
     return PickerRow("forgotten " + item.checkpoint, item, points[item.checkpoint].seq, "", is_final=True)
 
 
@@ -157,7 +159,7 @@ def row_title(timeline: PickerTimeline, row: PickerRow) -> str:
     return (f"[{label}] " if label else "") + found + (" …" if len(item.prompt.strip().splitlines()) > 1 else "")
 
 
-def _row_words(timeline: PickerTimeline, item: Row) -> RowWords:
+def _row_words(timeline: PickerTimeline, item: Row | LookedAt) -> RowWords:
     return words_of(item, timeline.named or timeline.points, timeline.marks, timeline.sides)
 
 

@@ -16,13 +16,14 @@ from ...model.checkpoint import SAFETY
 from ...model.diff import Change, counted_changes
 from ...model.manifest import same_for_restore
 from ...model.turn_records import SavedRow, Turn
+from ..show.changes import counts_by_kind
 from ..show.rows import checkpoints_in_words
 from ..show.text import cut_to
 from . import picker_rows
 from .file_tree import FileTreeModel, TreeLine
 from .patch_lines import PatchLine
 from .picker_rows import PickerRow, PickerTimeline
-from .timeline import HERE, TURN, RowPreview, counts_by_kind
+from .timeline import HERE, TURN, RowPreview
 
 _Item = TypeVar("_Item")
 _HINTS = {
@@ -241,7 +242,7 @@ class PickerState:
         assert self.timeline is not None
         when = picker_rows.time_of(self.timeline, row)
         ago = f", {age_in_words(when)}" if when is not None else ""
-        numbers = counts_by_kind(found.found, found.what)
+        numbers = counts_by_kind(found.found, is_to_here=found.what == HERE)
         if found.base and self.base is not None:
             return f"from {cut_to(picker_rows.row_title(self.timeline, self.base), width)} to here: {numbers}"
         what = found.what if isinstance(row.item, Turn) or found.what == HERE else "what changed"

@@ -27,23 +27,30 @@ from ...history import compare, conversation, lookup
 from ...history.checkpoint_names import is_kept_by_mark
 from ...history.inner_projects import find_inner_turns
 from ...history.provenance import edited_outside
+from ...history.review_mark import rows_with_mark
 from ...history.turn_view import TurnView
 from ...history.worktree_timeline import Part, WorktreeTimeline
-from ...messages import age_in_words, plural, printable
-from ...model import diff as diffs
+from ...messages import plural, printable
 from ...model.at_risk import NO_EDITS
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.history import REDO, UNDO
 from ...model.plan import Plan
-from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
+from ...model.turn_records import LookedAt, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
-from ...upkeep import pins
+from ...upkeep import pins, reviewed_state
 from ...upkeep import status as statuses
-from ..plan.facts import branches_in_words, notes_above_plan, step_in_words, target_of, turn_title, unsaved_in_words
+from ..plan.facts import (
+    branches_in_words,
+    interrupted_restore_details,
+    notes_above_plan,
+    step_in_words,
+    target_of,
+    turn_title,
+    unsaved_in_words,
+)
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.blamed import number_sessions
-from ..show.changes import unclear_notes
 from ..show.pinned import marking_lines
 from ..show.restored import (
     NO_TARGET,
@@ -117,7 +124,7 @@ class TimelineModel:
         """Reads nothing yet. `keep_edits`: a restore keeps what was edited outside of turns."""
         self._context, self._keep_edits = context, keep_edits
         self._seen: ScannedWorktree | None = None
-        self._waiting: Iterator[Row] = iter(())
+        self._waiting: Iterator[Row | LookedAt] = iter(())
         self._read: list[PickerRow] = []
         self._inside: dict[str, list[PickerRow]] = {}
         self._part: Part | None = None
@@ -130,8 +137,8 @@ class TimelineModel:
     def first_timeline(self, unsaved: str = "") -> PickerTimeline:
         """The first rows with their changes, and all further turns that are known without changes. `unsaved`: see PickerTimeline."""
         self._unsaved = unsaved
-        self._waiting, self._read = filter(is_shown, self._read_all_rows()), []
-        self._inside, self._elsewhere, self._step = {}, [], _STEP
+        self._waiting = filter(is_shown, rows_with_mark(self._context, self._read_all_rows(), lambda: self._view))
+        self._read, self._inside, self._elsewhere, self._step = [], {}, [], _STEP
         return self._read_more(_FIRST)
 
     def _read_all_rows(self) -> Iterator[Row]:
@@ -156,16 +163,19 @@ class TimelineModel:
 
     def turns_with_changes(self, wanted: Sequence[PickerRow]) -> dict[str, PickerRow]:
         """Turns with their changes, by key."""
+        fill = self._view.with_changes
+        return {row.key: row._replace(item=fill(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
+
+    @property
+    def _view(self) -> TurnView:
         assert self._part is not None
-        view = self._part.view
-        return {row.key: row._replace(item=view.with_changes(row.item), is_final=True) for row in wanted if isinstance(row.item, Turn)}
+        return self._part.view
 
     def _read_more(self, most: int) -> PickerTimeline:
         before = len(self._read)
         items, is_complete = self._next_rows(most)
-        part = self._part
+        part, view = self._part, self._view
         assert part is not None
-        view = part.view
         newest = max(view.points.values(), key=lambda point: point.seq, default=None)
         found = (picker_rows.row_of(item, view.points, newest.id if newest is not None else "") for item in items)
         self._read += [row._replace(is_final=True) for row in found]
@@ -193,9 +203,9 @@ class TimelineModel:
             unsaved=self._unsaved,
         )
 
-    def _next_rows(self, most: int) -> tuple[list[Row], bool]:
+    def _next_rows(self, most: int) -> tuple[list[Row | LookedAt], bool]:
         """At most so many rows, or as few as have enough changed paths, and whether these are the last ones."""
-        found: list[Row] = []
+        found: list[Row | LookedAt] = []
         paths = 0
         while len(found) < most and paths < most * _PATHS:
             row = next(self._waiting, None)
@@ -249,9 +259,7 @@ class TimelineModel:
         if isinstance(item, Turn):
             if item.changes is None and item.to_now and self._seen is None:
                 self.scan_worktree()
-            assert self._part is not None
-            view = self._part.view
-            return view.comparison(view.with_changes(item) if item.changes is None else item)
+            return self._view.comparison(self._view.with_changes(item) if item.changes is None else item)
         if not isinstance(item, Outside | Reset):
             return compare.comparison_of_changes(context, ())
         if item.changes is None:
@@ -432,6 +440,17 @@ class TimelineModel:
         """Pin a checkpoint, and label it."""
         return _mark_result(pins.pin(self._context, lookup.checkpoint(self._context, point), label))
 
+    def mark_reviewed(self, row: PickerRow) -> ActionResult:
+        """Mark what was there behind a row as looked at."""
+        if isinstance(row.item, Turn):
+            _, point = self._view.find_state(f"after:@{row.item.n}")
+        elif isinstance(row.item, Outside | SavedRow | Checkpoint):
+            point = None if isinstance(row.item, Outside) and not row.item.checkpoint else self._point_of(row)
+        else:
+            raise errors.CheckpointNotFound("m marks the state behind a turn, an edit or a save: this row is none of them")
+        reviewed_state.mark_reviewed(self._context, point)
+        return ActionResult((Line("marked as looked at, up to here"),), is_mark=True)
+
     def absolute_path(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
         return os.path.join(os.fsencode(self._context.root.path), path)
@@ -449,20 +468,6 @@ def _edits_of_chosen_hunks(
             raise changed_error(path)
         found[path] = edit
     return found
-
-
-def interrupted_restore_details(context: "Context") -> list[str]:
-    """Details of an interrupted restore, [] if no restore was interrupted."""
-    if not context.store.is_interrupted(context.root.key):
-        return []
-    journal = statuses.status(context).journal
-    if journal is None:
-        return ["What it was is damaged: taking it back sets it aside."]
-    begun = age_in_words(journal.created_ns)
-    return [
-        f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
-        f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
-    ]
 
 
 def _parts_in_words(edits: ChosenEdits | None) -> str:
@@ -492,13 +497,3 @@ def _rewind_result(report: rewind.Rewound, target: RestoreTarget) -> ActionResul
 
 def _mark_result(report: "Marking") -> ActionResult:
     return ActionResult(tuple(marking_lines(report)), is_mark=True)
-
-
-def counts_by_kind(found: "Comparison", turn_or_here: str) -> str:
-    """The number of files for each kind of change. `turn_or_here`: TURN or HERE."""
-    counted = diffs.count(found.changes)
-    notes = unclear_notes(found.unclear)
-    names = ("go", "change", "come back") if turn_or_here == HERE else ("removed", "changed", "added")
-    numbers = (counted.removed, counted.modified, counted.added)
-    words = [f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number]
-    return ", ".join([*(words or ["no file differs" if turn_or_here == HERE else "no file changed"]), *notes])

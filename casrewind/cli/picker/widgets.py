@@ -60,7 +60,7 @@ HELP = (
     ("x", "take back what this turn changed, and keep what was done since"),
     ("u U r", "undo, undo everything (later edits too), redo"),
     ("o", "finish or take back a restore that was interrupted"),
-    ("p l", "pin, label"),
+    ("p l m", "pin, label; mark as looked at, up to here"),
     ("d", "compare with this row; escape ends it"),
     ("B", "in the files: who wrote each line of this one, as it is now; again: its patch"),
     ("e", "open the file in $VISUAL or $EDITOR"),

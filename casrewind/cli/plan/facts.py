@@ -137,3 +137,19 @@ def notes_above_plan(context: Context, plan: Plan) -> list[Line]:
     """What a person reads first: why it is asked again, and the rules that the plan takes back."""
     again = [Line(f"{plan.why_again}; nothing was changed. The plan now:")] if plan.why_again else []
     return [*again, *unprotected_lines(lost_rules(context, plan))]
+
+
+def interrupted_restore_details(context: Context) -> list[str]:
+    """Details of an interrupted restore, [] if no restore was interrupted."""
+    if not context.store.is_interrupted(context.root.key):
+        return []
+    from ...upkeep import status  # a restore that was interrupted is rare
+
+    journal = status.status(context).journal
+    if journal is None:
+        return ["What it was is damaged: taking it back sets it aside."]
+    begun = age_in_words(journal.created_ns)
+    return [
+        f"The {journal.op} of {journal.target}, begun {begun}, is half done: some paths are as before, some as they should become.",
+        f"The state before is {journal.safety}. What was edited since is kept, and named, whichever way it goes.",
+    ]

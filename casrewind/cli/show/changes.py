@@ -6,11 +6,12 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import plural, printable
-from ...model.diff import Change, counted_changes, topmost_unclear
+from ...model.diff import Change, count, counted_changes, topmost_unclear
 from ...model.manifest import FILE, Entry, is_directory
 from .text import COLOURS, SHOWN, SIGNS, Line, human_size, styled
 
 if TYPE_CHECKING:
+    from ...history.compare import Comparison
     from ...history.rename_detection import Rename
 
 RENAMED = "R"
@@ -191,3 +192,12 @@ def _moved_directories(
         if len(items) > 1 and files[source] == len(items) and len(ends) == 1 and place in come:
             found[source, place] = items
     return found
+
+
+def counts_by_kind(found: "Comparison", *, is_to_here: bool) -> str:
+    """The number of files for each kind of change, and what is not clear. `is_to_here`: what a restore would do."""
+    counted = count(found.changes)
+    names = ("go", "change", "come back") if is_to_here else ("removed", "changed", "added")
+    numbers = (counted.removed, counted.modified, counted.added)
+    words = [f"{number:,} {name}" for number, name in zip(numbers, names, strict=True) if number]
+    return ", ".join([*(words or ["no file differs" if is_to_here else "no file changed"]), *unclear_notes(found.unclear)])

@@ -1,6 +1,6 @@
 """A comparison as lines, in the requested form."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...history.rename_detection import find_renames
@@ -42,8 +42,11 @@ def form_of(options: "ParsedOptions") -> Form:
     return Form(name, CONTEXT if context is None else context, words, not getattr(options, "no_renames", False))
 
 
-def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Collection[bytes] = ()) -> Iterator[Line]:
-    """The lines of a comparison. Summary and table mark paths that another turn may have changed (`shared`) with "?".
+def comparison_lines(
+    found: "Comparison", form: Form, columns: int, shared: Collection[bytes] = (), makers: Mapping[bytes, str] | None = None
+) -> Iterator[Line]:
+    """The lines of a comparison. Summary and table mark paths that another turn may have changed (`shared`) with "?". `makers`: what
+    the summary says behind a path, or behind a directory with its slash.
 
     A table fits into `columns`.
     """
@@ -63,7 +66,7 @@ def comparison_lines(found: "Comparison", form: Form, columns: int, shared: Coll
         yield from changes.unclear_lines(found.unclear)
     elif form.name == SUMMARY:
         for row in changes.change_rows(found.changes, renames):
-            yield row.line().with_around("", " ?" if row.path in shared else "")
+            yield row.line().with_around("", " ?" if row.path in shared else f"  {makers[row.path]}" if makers else "")
         yield Line(_summary_line(found.changes, renames) if found.changes else "no difference")
         yield from changes.unclear_lines(found.unclear)
     else:

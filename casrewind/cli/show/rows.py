@@ -12,7 +12,18 @@ from ...model.checkpoint import MANUAL, RUN, SAFETY, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
 from ...model.history import RESTORE, REVERT, UNDO
 from ...model.taken_back import FoldedPairs, ListRow, UndonePair
-from ...model.turn_records import BACKGROUND, NOT_SAVED, OPERATIONS, TYPED, Outside, Reset, Row, SavedRow, Turn
+from ...model.turn_records import (
+    BACKGROUND,
+    NOT_SAVED,
+    OPERATIONS,
+    TYPED,
+    LookedAt,
+    Outside,
+    Reset,
+    Row,
+    SavedRow,
+    Turn,
+)
 from ...store.catalog import Marked
 from .changes import RENAMED, changes_with_renames, shown_path, unclear_notes
 from .restored import marks_in_brackets, name_of, quoted_title
@@ -157,9 +168,9 @@ class RowWriter:
         if isinstance(row, Reset):
             found = RowText("", title, age_in_words(row.at_ns), note=words.note, ending=words.ending)
             return self._with_changes(found, row)._replace(paths=(), total=0) if _has_counts(row) else found._replace(counts=NOT_COUNTED)
-        return RowText("", title)
+        return RowText("", title, age_in_words(row.at_ns), is_dim=True) if isinstance(row, LookedAt) else RowText("", title)
 
-    def words(self, row: Row) -> RowWords:
+    def words(self, row: Row | LookedAt) -> RowWords:
         """What every list says of a row."""
         return words_of(row, self._view.named, self._view.marks, self._sides)
 
@@ -240,12 +251,12 @@ def checkpoints_in_words(number: int, safety: int) -> str:
     return plural(number, "checkpoint") + (f" and {safety:,} safety {'one' if safety == 1 else 'ones'}" if safety else "")
 
 
-def is_shown(row: Row) -> bool:
+def is_shown(row: Row | LookedAt) -> bool:
     """False for a save without a label while a turn ran: it folds behind the turn."""
     return not (isinstance(row, SavedRow) and row.during and not row.label)
 
 
-def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> RowWords:
+def words_of(row: Row | LookedAt, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> RowWords:
     """What every list says of a row. `points` and `marks` by id; `sides`: see `sides_of`."""
     if isinstance(row, Turn):
         pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
@@ -266,10 +277,10 @@ def words_of(row: Row, points: Mapping[str, Checkpoint], marks: Mapping[str, Mar
         title = done_title(row.kind, row.target, row.safety, points, marks, sides, origin=row.reversed.origin, is_short=True)
         title = title.removesuffix(ending) + (", with what was edited after it" if row.loose else "")
         return RowWords(title + _while_running(row.during), ending, _note_on_changes(row.changes, unclear=row.unclear, damaged=row.damaged))
-    return RowWords("older checkpoints are not here")
+    return RowWords("-- you looked up to here --" if isinstance(row, LookedAt) else "older checkpoints are not here")
 
 
-def searchable_texts(row: Row, words: RowWords) -> str:
+def searchable_texts(row: Row | LookedAt, words: RowWords) -> str:
     """The texts of a row that a filter searches."""
     if isinstance(row, Turn):
         return "\n".join((row.prompt, *row.also))

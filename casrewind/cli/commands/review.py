@@ -1,0 +1,125 @@
+"""casrewind review: what changed since a person last looked, and the mark of how far they looked."""
+
+import os
+from collections.abc import Iterator, Mapping
+
+from ... import errors, launch
+from ..._typing import TYPE_CHECKING
+from ...history import review as reviews
+from ...messages import age_in_words
+from ...model.diff import topmost_unclear
+from ...model.paths import parents
+from ...model.taken_back import fold_undone
+from ...model.turn_records import Turn
+from ...upkeep import reviewed_state
+from ..grammar.options import FORMS, JSON, Command, Option, flag
+from ..show import shapes
+from ..show.comparison import SUMMARY, comparison_lines, form_of
+from ..show.rows import RowWriter, is_shown
+from ..show.text import DIM, IN_CLIENT, Line, styled
+from ..terminal.lines import print_json, print_line, print_lines
+from ..terminal.pager import pager
+from ..terminal.table import terminal_width
+from . import OK, Done
+from .words import Side, Words
+
+if TYPE_CHECKING:
+    from ...context import Context
+    from ...history.provenance import Makers
+    from ...history.review import Review
+    from ...history.turn_view import TurnView
+    from ..grammar.command_line import ParsedOptions
+    from ..show.shapes import Shape
+
+COMMAND = Command(
+    examples=("casrewind review", "casrewind review -p", "casrewind review --done", "casrewind review --done @2"),
+    options=(
+        Option(("ref",), "with --done: to the end of this turn, or to this checkpoint (default: the files now)", "REF", nargs="?"),
+        flag("--done", "mark it as looked at: the next review begins there"),
+        *FORMS, JSON,
+    ),
+    usage=("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json]", "--done [--json] [REF]"),
+    defaults={"form": SUMMARY},
+    more="Behind each path: the turns that made the difference, and you. ?: nobody saw who did. What was undone or taken back since the "
+    "mark is no difference. gc keeps the state that is marked.",
+    saves=True,
+)  # fmt: skip
+
+
+def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """casrewind review."""
+    if options.done:
+        return _mark(context, options, done)
+    if options.ref is not None:
+        raise errors.UsageError("review: a REF goes with --done", f"casrewind diff {options.ref} shows what changed since then")
+    found, view = reviews.review(context)
+    done()
+    if options.json:
+        print_json(_review_json(found))
+        return OK
+    with pager(options):
+        print_lines(_lines(found, view, options))
+    return OK
+
+
+def _mark(context: "Context", options: "ParsedOptions", done: Done) -> int:
+    """Mark a state as looked at."""
+    side = None if options.ref is None else _end_of(Words(context, options), options.ref)
+    point = reviewed_state.mark_reviewed(context, None if side is None else side.point)
+    done()
+    if options.json:
+        print_json({"checkpoint": point.id, "at": shapes.time_of(point.created_ns)})
+    else:
+        what = "the files as they are now" if side is None or side.point is None else f"what was there {age_in_words(point.created_ns)}"
+        print_line(f"marked as looked at: {what} ({point.id}); casrewind review shows what changes from here on")
+    return OK
+
+
+def _end_of(named: Words, ref: str) -> Side:
+    """The state that a review up to `ref` has seen: of a turn, that behind it."""
+    found = named.side_named(ref)
+    return named.side_named(f"after:{found.number}") if found.turn is not None and found.side == "before" else found
+
+
+def _lines(found: "Review", view: "TurnView", options: "ParsedOptions") -> Iterator[Line]:
+    form, is_inside = form_of(options), bool(os.environ.get(launch.INSIDE))
+    columns = IN_CLIENT if is_inside else terminal_width()
+    if form.name == SUMMARY:
+        since = "nothing is marked as looked at yet; since the first checkpoint, {}" if found.marked_ns is None else "since you looked, {}"
+        yield styled((since.format(age_in_words(found.marked_ns or found.start.created_ns)) + ":", DIM))
+        highest = max((row.n for row in found.rows if isinstance(row, Turn)), default=1)
+        writer = RowWriter(view, columns, highest, names_sessions=not is_inside)
+        for row in fold_undone(filter(is_shown, found.rows)):
+            yield from writer.lines(row)
+        yield Line("")
+    yield from comparison_lines(found.difference, form, columns, makers=_names_of_makers(found.makers))
+
+
+def _names_of_makers(found: "Mapping[bytes, Makers]") -> dict[bytes, str]:
+    """Who made the difference of each path, and of each directory: "@3, @1 and you", "@2 or you"; "?" if an operation alone did, or nobody
+    knows."""
+    names: dict[bytes, dict[str, None]] = {}
+    for path, makers in found.items():
+        for place in (path, path + b"/", *(above + b"/" for above in parents(path))):
+            names.setdefault(place, {})[str(makers) or "?"] = None
+    return {place: ", ".join(some) for place, some in names.items()}
+
+
+def _review_json(found: "Review") -> "Shape":
+    difference = found.difference
+    return {
+        "reviewed_at": None if found.marked_ns is None else shapes.time_of(found.marked_ns),
+        "checkpoint": found.start.id,
+        "at": shapes.time_of(found.start.created_ns),
+        "turns": [shapes.turn(row) for row in found.rows if isinstance(row, Turn)],
+        "rows": [shapes.row(row) for row in found.rows],
+        "changes": [{**shape, "by": by} for shape, by in zip(shapes.changes(difference.changes), _makers_json(found.makers), strict=True)],
+        **shapes.unclear(topmost_unclear(difference.unclear)),
+    }
+
+
+def _makers_json(found: "Mapping[bytes, Makers]") -> "Iterator[Shape]":
+    """Who made the difference of each path, by path."""
+    for makers in found.values():
+        perhaps = {number for some in makers.perhaps for number in some.turns}
+        yield {"turns": list(makers.turns), "you": makers.is_person, "perhaps": sorted(perhaps.difference(makers.turns))}
