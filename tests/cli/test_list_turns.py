@@ -157,7 +157,7 @@ def test_n_counts_turns_and_filters_never_renumber(story):
 def test_all_is_every_checkpoint_with_its_turn_and_prompt(story):
     lines = story("list", "--all", code=0).out.splitlines()
     assert lines[0].split() == ["id", "turn", "when", "what", "files", "size", "changes"] and len(lines) == 2 + 13
-    assert "before restore of" in lines[2]
+    assert "before the restore to" in lines[2]
     row = next(line for line in lines if "turn end: slow job" in line)
     assert row.startswith("c") and " @2 " in row
     assert [line.split()[1] for line in lines[3:] if "turn end: " in line] == ["@2", "@1", "@3", "@5"]
@@ -191,11 +191,15 @@ def test_checkpoints_are_counted_apart_from_those_that_a_restore_made(casrewind,
     assert casrewind("list", code=0).out.splitlines()[-1] == "no turns yet; 2 checkpoints and 3 safety ones: casrewind list --all"
     rows = casrewind("list", "--all", code=0).out.splitlines()[2:]
     assert len(rows) == 5
-    assert sum("before restore of 'step 0'" in row for row in rows) == 2 and sum("before restore of 'step 1'" in row for row in rows) == 1
+    assert sum("before the restore to 'step 0'" in row for row in rows) == 2 and sum("before the restore to 'step 1'" in row for row in rows) == 1
     short = casrewind("list", "--all", "--oneline", code=0).out.splitlines()
-    assert short[0].endswith("before restore of 'step 0'")
+    assert short[0].endswith("before the restore to 'step 0'")
+    first = casrewind.json("list", "--all")["checkpoints"][0]["id"]
+    assert casrewind("restore", first, "-n", code=0).out.startswith("restore to before the restore to 'step 0' (")
     casrewind("undo", "-y", code=0)
-    assert "before undo of the restore to 'step 0'" in casrewind("list", "--all", code=0).out
+    first = casrewind.json("list", "--all")["checkpoints"][0]["id"]
+    assert casrewind("restore", first, "-n", code=0).out.startswith("restore to before the undo of the restore to 'step 0' (")
+    assert "before the undo of the restore to 'step 0'" in casrewind("list", "--all", code=0).out
 
 
 def test_a_running_turn_is_counted_against_the_files_now(agent, casrewind, root):

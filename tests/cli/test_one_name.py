@@ -249,7 +249,7 @@ def test_what_was_undone_is_one_row_and_the_third_is_folded(run, sessions, clock
     run("undo", "-y", code=0)
     lines = [line[6:].split("  ")[0] for line in listed(run)[1:]]
     assert lines[:4] == ["reverted @1 (undone)", "restored to @2 (undone)", "3 more, undone: casrewind list --all", "turn 2"], lines
-    assert sum("before restore of" in line for line in listed(run, "--all")) == 4
+    assert sum("before the restore to" in line for line in listed(run, "--all")) == 4
     assert len(run.json("list")["rows"]) == 13, "a program gets all"
     assert [line[6:26] for line in listed(run, "--reverse")[-3:]] == ["3 more, undone: casr", "restored to @2 (undo", "reverted @1 (undone)"]
     assert "\x1b[2m" in next(line for line in on_terminal(run, ["list"], columns=80).out.splitlines() if "reverted @1" in line)

@@ -168,7 +168,7 @@ def test_list_has_a_line_for_each_and_lines_up(casrewind, root):
     casrewind.json("restore", "prev", "--yes")
     head, rule, *rows = casrewind("list", "--all", code=0).out.splitlines()
     assert head.split() == ["id", "when", "what", "files", "size", "changes"]
-    assert len(rows) == 3 and "before restore of" in rows.pop(0) and not any(line != line.rstrip() for line in (head, rule, *rows))
+    assert len(rows) == 3 and "before the restore to" in rows.pop(0) and not any(line != line.rstrip() for line in (head, rule, *rows))
     assert "+1 ~1 -0" in rows[0] and "* " in rows[0] and "4.9 KiB" in rows[0]
     assert "one [red]two[/red] \\x1b[31m  (saved or restored last)" in rows[1] and "three" not in rows[1]
     assert rows[0].index("+1 ~1 -0") == rows[1].index("+1 ~0 -0")

@@ -172,7 +172,7 @@ def _print_installed(found: Installed) -> None:
         print_line("  note: the hooks name the Python of this machine: do not share these settings with other people")
     if found.program is None:
         print_line(f"  note: {client.program} is not on the PATH here: is {client.title} installed?")
-    print_line("  it works in new sessions; casrewind status in the project shows their checkpoints")
+    print_line("  it works in new sessions; casrewind status shows their checkpoints")
 
 
 def _shape_of_installed(found: Installed) -> Shape:

@@ -12,8 +12,8 @@ from ...gitignore.rules import can_protect_ignored_paths
 from ...history import lookup
 from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, plural, printable
-from ...model.checkpoint import TAKEN_FROM, Checkpoint
-from ...model.history import REVERT, Step
+from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
+from ...model.history import REDO, REVERT, UNDO, Step
 from ...model.plan import Plan
 from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details, unprotected_lines
 from ..show.text import Line
@@ -51,8 +51,8 @@ def unsaved_in_words(found: "Unsaved | str | None") -> tuple[str, str]:
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
-    turn = _turn_beside(context, point)
-    name = name_of(point, lookup.marks(context, point), turn)
+    turn, marked = _turn_beside(context, point), lookup.marks(context, point)
+    name = ("" if turn is not None or marked.label else _safety_in_words(context, point)) or name_of(point, marked, turn)
     number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
     identity, here = "" if point.id in name else point.id, None if turn is None else turn.n
     if number and point.more.machine:  # the line has no room for the id, too
@@ -94,21 +94,41 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
 
 def step_in_words(context: "Context", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
-    store = context.store
-    target, made = store.checkpoint(step.target), store.checkpoint(step.safety)
-    turn = None if target is None else _turn_beside(context, target)
-    where = name_of(target, store.marks(step.target), turn) if target is not None else printable(step.target)
-    number = "" if turn is None else f"{'' if turn.before == step.target else 'after:'}@{turn.n}"
-    when = ""
+    made, when = context.store.checkpoint(step.safety), ""
+    what, number = _operation_in_words(context, step.target, made)
     if made is not None:
         by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
         when = f"{time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by}"
+    return f"{what} ({'; '.join(filter(None, (number, when)))})" if number or when else what
+
+
+def _operation_in_words(context: "Context", goal: str, made: Checkpoint | None) -> tuple[str, str]:
+    """Returns (the restore, revert or take to the checkpoint `goal` in words, the number of its turn or ""). `made`: its safety
+    checkpoint."""
+    target = context.store.checkpoint(goal)
+    turn = None if target is None else _turn_beside(context, target)
+    number = "" if turn is None else f"{'' if turn.before == goal else 'after:'}@{turn.n}"
     if made is not None and made.meta.get(TAKEN_FROM):
-        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))} ({when})"
-    told = f" ({'; '.join(filter(None, (number, when)))})" if number or when else ""
+        return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}", ""
     if made is not None and made.more.op == REVERT and target is not None:
-        return f"the revert of {quoted_title(turn)}{told}" if turn is not None else f'the revert of "{first_words(target.prompt)}"{told}'
-    return f"the restore to {where}{told}"
+        title = f'"{first_words(target.prompt)}"' if turn is None else quoted_title(turn)
+        return f"the revert of {title}", number
+    where = name_of(target, context.store.marks(goal), turn) if target is not None else printable(goal)
+    return f"the restore to {where}", number
+
+
+def _safety_in_words(context: Context, point: Checkpoint) -> str:
+    """The name of a safety checkpoint: before the undo of the restore to 'it works'. "" if it does not say what it was made for."""
+    op, made = point.more.op, point
+    if point.trigger != SAFETY or not op:
+        return ""
+    if op in (UNDO, REDO):
+        from ...history.worktree_timeline import WorktreeTimeline
+
+        view = WorktreeTimeline(context, needs_operations=False).with_checkpoint(point.id)
+        made = context.store.checkpoint(view.origin_of(point.id)) or point
+    what, _ = _operation_in_words(context, point.more.target, made)
+    return f"before {f'the {op} of ' if op in (UNDO, REDO) else ''}{what}"
 
 
 def branches_in_words(context: Context, point: Checkpoint) -> str:

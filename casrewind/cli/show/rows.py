@@ -319,13 +319,15 @@ def done_title(
 def safety_title(
     point: Checkpoint, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *, origin: str = ""
 ) -> str:
-    """What a safety checkpoint was made for: before restore of @2. "" if it does not say. The arguments are those of `done_title`."""
+    """The name of a safety checkpoint: before the restore to @2. "" if it does not say. The arguments are those of `done_title`."""
     op = point.more.op
     if not op:
         return ""
     kind = OPERATIONS.get(op, OPERATIONS[RESTORE])
-    goal = _taken_from(point.id, points) or _name_of_goal(kind, point.more.target, points, marks, sides, origin=origin, is_short=True)
-    return f"before {op} of {goal}"
+    if place := _taken_from(point.id, points):
+        return f"before what was taken from {place}"
+    goal = _name_of_goal(kind, point.more.target, points, marks, sides, origin=origin, is_short=True)
+    return f"before the {op} {'to' if kind == OPERATIONS[RESTORE] else 'of'} {goal}"
 
 
 def _taken_from(safety: str, points: Mapping[str, Checkpoint]) -> str:
