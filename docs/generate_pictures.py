@@ -57,7 +57,7 @@ class Story:
         event = Event(
             agent="claude", name=names[trigger], trigger=trigger, tier="balanced", session=session, transcript="", prompt_id=prompt_id,
             message_id="", turn_id="", tool_use_id="", prompt=prompt, tools=(), source="", reason="", root=str(self.root), cwd=str(self.root),
-            parent="", subagent=False, command=None, env_file="", pid=0, budget=20.0, partial=False,
+            parent="", subagent="", command=None, env_file="", pid=0, budget=20.0, partial=False,
         )  # fmt: skip
         agent_event.record_event(self.workspace._context, event, time.time_ns(), (), transcripts=False, tells_ends=True)
 

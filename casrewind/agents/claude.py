@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..model.cursor import Cursor
     from .carried_lines import CarriedLines
 
-_TRIGGERS = {**client.EVENTS, "PostToolBatch": "tool_batch"}
+_TRIGGERS = {**client.EVENTS, client.SUBAGENT_START: "tool_batch", "PostToolBatch": "tool_batch"}
 _HEAD = 16 * 1024  # bytes of a payload that are searched for its client
 _BOOKKEEPING = frozenset(
     {"queue-operation", "last-prompt", "mode", "permission-mode", "atis-latch", "tools-used", "cost-state"}
@@ -28,6 +28,8 @@ _BOOKKEEPING = frozenset(
 )
 _KINDS = {"assistant": transcript.ASSISTANT, "attachment": transcript.ATTACHMENT, "system": transcript.SYSTEM}
 _TYPED = ("typed", "sdk")
+_WRITERS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+"""{tool: its argument with the path that it writes}."""
 _TAGS = (
     ("<task-notification>", transcript.TASK_NOTIFICATION),
     ("<local-command-", transcript.LOCAL_COMMAND),
@@ -231,6 +233,10 @@ class ClaudeClient(client.ConversationClient):
             return None if place is None else {**value, "cwd": root + cwd[len(place) :]}
 
         return transcript.with_lines_replaced(data, change)
+
+    def written_by_tools(self, data: bytes) -> tuple[str, ...]:
+        """See `Client`."""
+        return transcript.paths_in_calls(data, _WRITERS)
 
     def works_in(self, transcript: str, directory: str) -> bool:
         """See `Client`. Where a variable gives the directory of transcripts another name, the client's note of its worktree counts."""

@@ -57,11 +57,13 @@ class HookFile(NamedTuple):
     """The client reads comments in it."""
 
 
+SUBAGENT_START, SUBAGENT_STOP = "SubagentStart", "SubagentStop"
+"""The events that begin and end a subagent, where a client tells of them."""
 EVENTS: Mapping[str, str] = {
     "SessionStart": "session_start",
     "UserPromptSubmit": "prompt",
     "Stop": "turn_end",
-    "SubagentStop": "turn_end",
+    SUBAGENT_STOP: "turn_end",
     "PreCompact": "compact",
     "SessionEnd": "session_end",
     "PreToolUse": "tool_batch",
@@ -84,6 +86,7 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "reason": ("reason",),
     "subagent": ("agent_id", "agentId"),
     "subagent_type": ("agent_type", "agentType"),
+    "subagent_transcript": ("agent_transcript_path", "agentTranscriptPath"),
     "env_file": ("CLAUDE_ENV_FILE",),
     "background": ("background_tasks", "backgroundTasks"),
 }
@@ -205,7 +208,7 @@ class Client:
 
     def lowest_tier_of(self, event: str) -> str:
         """The lowest tier that handles an event."""
-        return _LOWEST.get(self.events.triggers.get(event, ""), USUAL_TIER)
+        return USUAL_TIER if event == SUBAGENT_START else _LOWEST.get(self.events.triggers.get(event, ""), USUAL_TIER)
 
     def seconds_for(self, event: str) -> float:
         """The seconds that handling an event may take."""
@@ -236,6 +239,10 @@ class Client:
         if not self.events.tells_model:
             return {}
         return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}}
+
+    def written_by_tools(self, data: bytes) -> tuple[str, ...]:
+        """The paths that tool calls in a subagent's transcript name as written, as they name them. Most clients keep none."""
+        return ()
 
     def works_in(self, transcript: str, directory: str) -> bool:
         """True if the client says by the transcript at a path that the session works in a directory. Never raises."""

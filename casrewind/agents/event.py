@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from .. import errors
 from .._typing import NamedTuple
 from ..fastjson import JsonObject, loads
-from .client import TIERS, Client
+from .client import SUBAGENT_START, SUBAGENT_STOP, TIERS, Client
 from .payload import LIMIT
 
 _HEAD = 256 * 1024  # bytes read of a longer payload
@@ -59,8 +59,8 @@ class Event(NamedTuple):
     """The working directory. It follows the agent's cd."""
     parent: str
     """The session that this session continues."""
-    subagent: bool
-    """A subagent caused the event."""
+    subagent: str
+    """The client's id of the subagent that caused the event."""
     command: str | None
     """The text after `/casrewind`, None for any other prompt."""
     env_file: str
@@ -79,6 +79,20 @@ class Event(NamedTuple):
     """How many subagents run in the background, as the client reports."""
     tasks: int = 0
     """How many other tasks run in the background, as the client reports."""
+    subagent_type: str = ""
+    """The type of the subagent."""
+    subagent_transcript: str = ""
+    """The path of its transcript."""
+
+    @property
+    def begins_subagent(self) -> bool:
+        """A subagent is about to work."""
+        return self.name == SUBAGENT_START and self.trigger != ""
+
+    @property
+    def ends_subagent(self) -> bool:
+        """A subagent has ended."""
+        return self.name == SUBAGENT_STOP and self.trigger != ""
 
 
 def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
@@ -116,7 +130,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         or None,
         cwd=fields.optional_path("cwd"),
         parent=fields.optional_text("parent"),
-        subagent=bool(fields.optional_text("subagent")),
+        subagent=fields.optional_text("subagent"),
         command=command,
         env_file=fields.optional_path("env_file")
         or next((value for value in _set_variables(client.events.env_file_variables, environ) if _is_usable_path(value)), ""),
@@ -127,6 +141,8 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         before_tool=name == client.events.before_tool,
         subagents=kinds.count("subagent"),
         tasks=len(kinds) - kinds.count("subagent"),
+        subagent_type=fields.optional_text("subagent_type"),
+        subagent_transcript=fields.optional_path("subagent_transcript"),
     )
 
 
@@ -179,7 +195,7 @@ def _trigger_tier_source(client: Client, name: str, prompt: str, fields: "_Field
     trigger, tier = client.events.triggers.get(name, ""), client.lowest_tier_of(name)
     if trigger == "prompt" and prompt.startswith(_NOTIFICATION):  # background work has ended; this was not typed
         return "turn_end", "balanced", _NOTIFIED
-    if name == "SubagentStop" and fields.first_present("subagent_type") == "":  # the client's own helper that writes a summary
+    if name in (SUBAGENT_START, SUBAGENT_STOP) and fields.first_present("subagent_type") == "":  # the client's helper for summaries
         return "", tier, ""
     return trigger, tier, fields.optional_text("source")
 

@@ -4,7 +4,7 @@ Another program is still writing the transcript. Its last line may be incomplete
 output may be invalid UTF-8. An unreadable line is still a line: it keeps its position and is copied unchanged.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -285,3 +285,17 @@ def without_open_calls(data: bytes, table: Sequence[CallLine], count: int) -> by
             return data[: table[count - 1].end]
         count = said[-1]
     return None
+
+
+def paths_in_calls(data: bytes, fields: Mapping[str, str]) -> tuple[str, ...]:
+    """The paths in calls of tools, without those of calls that failed or were refused. `fields`: {tool: its argument with the path}."""
+    named: dict[str, str] = {}
+    failed = set()
+    for line in parse_lines_containing(data, b'"tool_'):
+        for block in content_blocks(object_or_empty((line.value or {}).get("message")).get("content")):
+            field = fields.get(text_or_empty(block.get("name")))
+            if block.get("type") == "tool_use" and field is not None:
+                named[text_or_empty(block.get("id"))] = text_or_empty(object_or_empty(block.get("input")).get(field))
+            elif block.get("type") == "tool_result" and block.get("is_error") is True:
+                failed.add(text_or_empty(block.get("tool_use_id")))
+    return tuple(dict.fromkeys(path for call, path in named.items() if path and call not in failed))

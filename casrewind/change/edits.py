@@ -68,7 +68,7 @@ def edits_of_turns(
     for turn in filled:
         found = view.comparison(turn, scope)
         if turn.damaged and not skip_damaged:
-            raise errors.StoreDamaged(f"a part of what @{turn.n} changed cannot be read", "casrewind verify shows what is damaged")
+            raise errors.StoreDamaged(f"a part of what {turn.name} changed cannot be read", "casrewind verify shows what is damaged")
         known = {change.path for change in found.changes}
         unclear = [change for change in found.unclear if change.path not in known]
         gone = [change for change in unclear if change.new is None]
@@ -76,19 +76,19 @@ def edits_of_turns(
         for item in left:
             if places.covers(item.path):
                 names_turn = len(turns) == 1 or item.why == UNSEEN_END
-                kept.setdefault(item.path, item if names_turn else item._replace(reason=f"@{turn.n}: {item.reason}"))
+                kept.setdefault(item.path, item if names_turn else item._replace(reason=f"{turn.name}: {item.reason}"))
         for change in found.changes:
             edits.setdefault(change.path, []).append(PathEdit(turn.n, change, is_unclear=False))
         for change in gone:
             edits.setdefault(change.path, []).append(PathEdit(turn.n, change, is_unclear=True))
     if scope and not edits and not kept:
-        names, what = ", ".join(map(printable, scope)), f"@{turns[0].n}" if len(turns) == 1 else "these turns"
-        raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show @{turns[0].n} lists what it changed")
+        names, what = ", ".join(map(printable, scope)), turns[0].name if len(turns) == 1 else "these turns"
+        raise errors.PathNotFound(f"{what} changed nothing at {names}", f"casrewind show {turns[0].name} lists what it changed")
     taken_back = {path: found for path, found in edits.items() if path not in kept}
     untouched = {path: found for path, found in edits.items() if path in kept}
     for edit in () if shared else _edits_that_displaced(filled, taken, places):
         untouched[edit.change.path] = [*untouched.get(edit.change.path, ()), edit]
-    if provenance is not None:
+    if provenance is not None and not any(turn.subagent for turn in turns):  # its steps are those of its whole turn
         shared_files = [path for path, item in kept.items() if item.why == SHARED]
         taken_back.update((path, steps) for path in shared_files if (steps := _find_certain_steps(provenance, path, taken)))
         taken_back = _follow_moves(view, provenance, taken_back, taken, places)
@@ -144,7 +144,7 @@ def _with_changes(view: TurnView, turn: Turn) -> Turn:
     """A turn with its changes. Raises CheckpointNotFound if nobody can tell them from those of other turns."""
     if turn.not_saved:
         raise errors.CheckpointNotFound(
-            f"what @{turn.n} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
+            f"what {turn.name} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",
             "casrewind diff shows them together, and casrewind restore takes a state back"
         )
     if turn.to_now and turn.before is not None:
@@ -181,16 +181,18 @@ def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> 
         numbers = tuple(number for number in every if number not in taken)
         if not numbers:
             continue
-        yield Kept(path, _why_shared_with(numbers), benign=False, why=SHARED, by=numbers)
+        yield Kept(path, _why_shared_with([f"@{number}" for number in numbers]), benign=False, why=SHARED, by=numbers)
+    for path, names in () if is_shared else turn.among:
+        yield Kept(path, _why_shared_with(names), benign=False, why=SHARED, by=(turn.n,))
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
     for path in () if is_shared else turn.doubtful:
-        yield Kept(path, f"may be yours: @{turn.n} ended unseen", benign=False, why=UNSEEN_END)
+        yield Kept(path, f"may be yours: {turn.name} ended unseen", benign=False, why=UNSEEN_END)
 
 
-def _why_shared_with(numbers: Sequence[int]) -> str:
-    """Why a path is left alone that these turns may have changed, too."""
-    return f"changed while {' and '.join(f'@{number}' for number in numbers)} ran, too"
+def _why_shared_with(names: Sequence[str]) -> str:
+    """Why a path is left alone that these turns, or subagents, may have changed, too."""
+    return f"changed while {' and '.join(names)} ran, too"
 
 
 def with_way_out(item: Kept, options: Mapping[str, str]) -> Kept:

@@ -59,7 +59,7 @@ def prepare_revert(
     if still is not None and not running:
         why = "its command still runs" if still.agent == RUN else "its agent still works, or was stopped with Esc"
         raise errors.StoreBusy(
-            f"@{still.n} has not ended: {why}",
+            f"{still.name} has not ended: {why}",
             ADD_RUNNING
         )
     oldest = view.points.get(turns[-1].before or "")

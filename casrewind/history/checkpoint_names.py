@@ -85,16 +85,26 @@ def is_listed(point: Checkpoint, worktree: bytes) -> bool:
     return point.worktree == worktree and point.trigger != checkpoints.SAFETY
 
 
-def turn_of(reference: str) -> tuple[int, bool] | None:
-    """Returns (number of a turn, True for the state after it), or None if `reference` names no turn.
+class TurnReference(NamedTuple):
+    """What `@3` and `after:@3.1` name. `subagent`: the number of a subagent of the turn, 0 = the turn itself."""
 
-    A bare number is a turn: `3` is `@3`, and `after:3` is `after:@3`.
+    number: int
+    is_after: bool
+    subagent: int = 0
+
+
+def turn_of(reference: str) -> TurnReference | None:
+    """The turn, or the subagent of one, that `reference` names, or None.
+
+    A bare number is a turn: `3` is `@3`, and `after:3` is `after:@3`. Subagents have no bare numbers: 3.1 may be a label or a file.
     """
-    number = reference.removeprefix(AFTER)
-    digits = number.removeprefix("@")
-    if not (digits.isascii() and digits.isdigit()):
+    name = reference.removeprefix(AFTER)
+    digits, dot, part = name.removeprefix("@").partition(".")
+    if not all(one.isascii() and one.isdigit() for one in ([digits, part] if dot else [digits])):
         return None
-    return int(digits[:18]), number != reference
+    if dot and (digits == name.partition(".")[0] or not int(part[:18])):
+        return None
+    return TurnReference(int(digits[:18]), name != reference, int(part[:18] or 0))
 
 
 def machine_of(reference: str) -> tuple[str, str]:

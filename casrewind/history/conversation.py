@@ -355,9 +355,9 @@ def find_prompt(
     skipped: tuple[int, ...] = ()
     if isinstance(wanted, str):
         named = turn_of(wanted)
-        if named is None or named[1]:
+        if named is None or named.is_after or named.subagent:
             raise errors.UsageError(f"{wanted!r} is not the number of a turn")
-        wanted = named[0]
+        wanted = named.number
     view = TurnView(context)
     has_turns = any(turn.agent != checkpoints.RUN for turn in view.turns)
     found, turn, is_other = None, None, False

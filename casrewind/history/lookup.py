@@ -172,7 +172,7 @@ def _checkpoint_of_turn(context: Context, place: ReferencePlace, everything: Seq
 
 def _checkpoint_of_state(place: ReferencePlace, turn: "Turn", point: Checkpoint | None) -> Checkpoint:
     if point is None:
-        raise errors.CheckpointNotFound(f"{place.reference}: turn @{turn.n} has no end yet, so its state is that of the files now")
+        raise errors.CheckpointNotFound(f"{place.reference}: turn {turn.name} has no end yet, so its state is that of the files now")
     return point
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from .. import agents
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
-from ..model import history
+from ..model import history, tlv
 from ..model.checkpoint import Checkpoint
 from ..model.turn_boundaries import checkpoints_by_turn
 from ..model.turn_records import PastOperation, Point
@@ -66,4 +66,9 @@ def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         is_saved=point.is_saved,
         prompt_id=cursor.prompt_id or cursor.message_id or cursor.turn_id,
         at_ns=more.at_ns or point.created_ns,
+        tasks=more.tasks,
+        subagent=more.subagent,
+        subagent_type=more.subagent_type,
+        subagent_root=more.subagent_root,
+        written=tuple(tlv.text(more.written).split(b"\0")) if more.written else (),
     )

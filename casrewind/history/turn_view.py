@@ -122,8 +122,8 @@ class TurnView:
             self._build_outline(compare.scan_worktree(self._context))
 
     def typed_number(self, turn: Turn) -> str:
-        """A turn as a person types it: @3, or sandbox-4:@3."""
-        return f"{self.machine}:@{turn.n}" if self.machine else f"@{turn.n}"
+        """A turn as a person types it: @3, @3.1, or sandbox-4:@3."""
+        return f"{self.machine}:{turn.name}" if self.machine else turn.name
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -157,6 +157,10 @@ class TurnView:
     def with_changes(self, turn: Turn) -> Turn:
         """A turn with its changes."""
         return self._outline.with_its_changes(turn, self._differ)
+
+    def with_changes_of_subagents(self, turn: Turn) -> Turn:
+        """A turn whose subagents have their changes."""
+        return turn._replace(subagents=tuple(self.with_changes(one) for one in turn.subagents))
 
     def with_marks(self, turn: Turn) -> Turn:
         """A turn with its marks. Of some turns only their changes tell whether they are taken back."""
@@ -216,17 +220,20 @@ class TurnView:
         return Maker("turn", turns, None) if turns else Maker("outside", self._outline.background_turn(first, last), None)
 
     def find_turn(self, reference: str) -> Turn:
-        """The turn that `N`, `@N` or the id of its before names. Raises CheckpointNotFound."""
+        """The turn that `N`, `@N` or the id of its before names, or the subagent that `@N.1` names. Raises CheckpointNotFound."""
         named = turn_of(reference)
         if named is None:
             found = next((turn for turn in self.turns if turn.id == reference), None)
             if found is None:
                 raise errors.CheckpointNotFound(f"no turn {reference!r}", "casrewind list shows them")
             return found
-        number, _ = named
-        if not 1 <= number <= len(self.turns):
-            raise self._no_turn_error(reference, number)
-        return self.turns[number - 1]
+        if not 1 <= named.number <= len(self.turns):
+            raise self._no_turn_error(reference, named.number)
+        turn = self.turns[named.number - 1]
+        if named.subagent > len(turn.subagents):
+            what = f"no subagent {reference!r}: {turn.name} has {len(turn.subagents)} whose start is known"
+            raise errors.CheckpointNotFound(what, f"casrewind show {self.typed_number(turn)} shows the turn")
+        return turn.subagents[named.subagent - 1] if named.subagent else turn
 
     def _no_turn_error(self, reference: str, number: int) -> errors.CheckpointNotFound:
         """The error for a number without a turn. A bare number once named a checkpoint, so it names that one."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from .._typing import NamedTuple
 from .diff import Change
 from .manifest import PURGED, Entry, same_for_restore
+from .subagents import ITSELF
 from .turn_records import Difference, Turn
 
 
@@ -96,15 +97,18 @@ class ComposedChanges:
         return tuple(sorted(self._unclear.values()))
 
     def turn_with_composed_changes(self, turn: Turn, count: int) -> Turn:
-        """The turn with what was put together. `count`: how many turns there are."""
+        """The turn with what was put together. `count`: how many turns there are. Of a subagent, `others` are numbers of its own turn's
+        workers, and other turns below 0 (model/subagents.py)."""
         changes, purged, damaged = self.changes_and_doubts()
-        shared = tuple(
-            (change.path, tuple(sorted(count - one for one in self._shared[change.path])))
-            for change in changes or ()
-            if change.path in self._shared
-        )
+        unsure = [(change.path, sorted(self._shared[change.path])) for change in changes or () if change.path in self._shared]
+        found = turn._replace(changes=changes, purged=purged, damaged=damaged, unclear=self.unclear)
+        if turn.subagent:
+            parts = {one: turn._replace(subagent=one).name if one >= 0 else f"@{count + 1 + one}" for _, others in unsure for one in others}
+            among = tuple((path, tuple(parts[one] for one in others)) for path, others in unsure)
+            return found._replace(among=among, displaced=tuple((change, (ITSELF,)) for change, _ in self._displaced.values()))
+        shared = tuple((path, tuple(sorted(count - one for one in others))) for path, others in unsure)
         displaced = tuple((change, tuple(sorted(count - one for one in others))) for change, others in self._displaced.values())
-        return turn._replace(changes=changes, purged=purged, damaged=damaged, shared=shared, displaced=displaced, unclear=self.unclear)
+        return found._replace(shared=shared, displaced=displaced)
 
 
 def _is_purged(change: Change) -> bool:

@@ -36,7 +36,7 @@ class Span(NamedTuple):
 
 class TurnPositions(NamedTuple):
     """A turn as positions in the list of points. See Turn for the names. `opened`: the position that decides its
-    number. `inside`: the positions of all checkpoints that belong to it."""
+    number. `inside`: the positions of all checkpoints that belong to it. `own_ends`: those of its ends that are no subagent's."""
 
     agent: str
     session: str
@@ -52,6 +52,7 @@ class TurnPositions(NamedTuple):
     end_unseen: bool
     mixed: bool
     inside: tuple[int, ...]
+    own_ends: tuple[int, ...]
 
 
 class TurnBoundaries(NamedTuple):
@@ -237,14 +238,18 @@ class _Reading:
             return
         draft.inside.append(at)
         if draft.ends and not draft.answering:
+            is_working = self._running_subagents(draft) > 0 and draft in self.newest.values()  # others of its subagents
             draft.answering, draft.closed = True, False
+            if is_working:
+                draft.spans[-1][1] = -1
+                return
             draft.spans.append([at, -1])
             self.opened_again[at] = draft
 
     def _end_turn(self, draft: _Draft, at: int, point: Point) -> None:
         draft.inside.append(at)
-        if draft.answering and point.turn_id and (draft.session, point.turn_id) not in self.by_id:
-            draft.answering = False  # the answer to the notification has an id of its own
+        if draft.answering and point.turn_id not in ("", draft.turn_id):  # the answer to the notification has an id of its own
+            draft.answering = point.of_subagent
             self.by_id[draft.session, point.turn_id] = draft
         if point.of_subagent:
             draft.subagent_ends.append(at)
@@ -356,6 +361,7 @@ class _Reading:
             end_unseen=missing and not forgotten and not told,
             mixed=is_short,
             inside=tuple(sorted(set(draft.inside))),
+            own_ends=tuple(draft.ends),
         )
 
     def _running_subagents(self, draft: _Draft) -> int:
@@ -398,6 +404,8 @@ def checkpoints_by_turn(records: Iterable[Point | PastOperation]) -> Iterator[fr
         found |= {turn.opened, *turn.inside[-1:]} if turn.mixed else {turn.opened}
         own_ends = (at for at in turn.inside if points[at].trigger == "turn_end" and not points[at].of_subagent)
         found |= set(sorted(own_ends)[-1:])  # without it the end of a subagent is no end
+        if any(points[at].subagent for at in turn.inside):  # without one of these, work is another one's
+            found |= {at for at in turn.inside if points[at].subagent or points[at].trigger == "turn_end"}
         for span in turn.spans:
             inner = range(span.first + 1, min(span.last, len(points)))
             found |= {at for at in inner if points[at].trigger == checkpoints.SAFETY}

@@ -7,7 +7,7 @@ rules can be tested with recorded sequences. A turn is one prompt of one session
 from collections.abc import Sequence
 
 from .._typing import NamedTuple, Protocol
-from ..messages import first_line
+from ..messages import first_line, plural
 from .diff import Change
 from .domain import Stop
 from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
@@ -33,7 +33,9 @@ class Point(NamedTuple):
     `prompt_id`: the client's id of the prompt or of its message, "" = none. `at_ns`: the time of the event, in nanoseconds
     since 1970. `has_turn_ids`: the client has ids of turns at all. `turn`: the id of the before of the turn that the record names.
     `event`: the client's name of the event, "" without one. `reason`: the event's source or reason.
-    `of_subagent`: the event reports that a subagent ended. `subagents`: how many subagents still run after this event.
+    `of_subagent`: the event reports that a subagent ended. `subagent`, `subagent_type` and `subagent_root`: see
+    checkpoint.Circumstances. `written`: the paths that its tools named as written. `subagents` and `tasks`: how many subagents still
+    run after this event, and how many other tasks in the background.
     `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
     turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target. `domain`: the
     digest of its domain, b"" = no change is unclear. `is_saved`: the tree is the state at this event.
@@ -66,6 +68,11 @@ class Point(NamedTuple):
     is_saved: bool = True
     prompt_id: str = ""
     at_ns: int = 0
+    tasks: int = 0
+    subagent: str = ""
+    subagent_type: str = ""
+    subagent_root: str = ""
+    written: tuple[bytes, ...] = ()
 
 
 class PastOperation(NamedTuple):
@@ -121,7 +128,7 @@ class Differ(Protocol):
 
 
 class Turn(NamedTuple):
-    """One turn.
+    """One turn, or the part of it that a subagent ran.
 
     `n` is its number, 1 = the turn that was opened last. `id` never changes: the id of its before, else of its oldest
     checkpoint left. `also`: prompts that were typed while it ran and became a part of it. `before` and `after` are ids
@@ -135,6 +142,10 @@ class Turn(NamedTuple):
     for a checkpoint at its start, its end, or the next event. `taken_back`: a restore or a revert took its change back,
     and nothing brought it again. `doubtful`: the paths of the change that someone else may have changed, because nobody saw the
     turn's end.
+
+    `subagents`: those whose start was seen, the first one first, each as a turn with the number `subagent` of 1 and more; its prompt is
+    its type. `among`: the paths of such a part that somebody else may have changed at the same time, with their names. `place`: the
+    worktree of its own in which it works, "" = it works here.
     """
 
     n: int
@@ -164,6 +175,20 @@ class Turn(NamedTuple):
     not_saved: bool = False
     taken_back: bool = False
     doubtful: tuple[bytes, ...] = ()
+    subagent: int = 0
+    subagents: "tuple[Turn, ...]" = ()
+    among: tuple[tuple[bytes, tuple[str, ...]], ...] = ()
+    place: str = ""
+
+    @property
+    def name(self) -> str:
+        """The turn as a person types it: @3, or @3.1 of a subagent."""
+        return f"@{self.n}.{self.subagent}" if self.subagent else f"@{self.n}"
+
+    @property
+    def unsure(self) -> frozenset[bytes]:
+        """The paths of the change that somebody else may have changed at the same time."""
+        return frozenset(path for path, _ in (*self.shared, *self.among))
 
     @property
     def title(self) -> str:
@@ -178,7 +203,8 @@ class Turn(NamedTuple):
     @property
     def marks(self) -> tuple[str, ...]:
         """What every command says of the turn behind its name. It is said whole, however short the name is cut."""
-        told = (("running", self.running), ("cut short", self.cut_short), ("taken back", self.taken_back))
+        folded = (plural(len(self.subagents), "subagent"), bool(self.subagents))
+        told = (("running", self.running), ("cut short", self.cut_short), ("taken back", self.taken_back), folded)
         return tuple(words for words, is_so in told if is_so)
 
 

@@ -12,6 +12,7 @@ from . import checkpoint as checkpoints
 from .composed_changes import ComposedChanges
 from .diff import Change, counted_changes
 from .history import ABORT, CONTINUE
+from .subagents import Divide, Subagent, Workers
 from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
     BACKGROUND,
@@ -78,6 +79,7 @@ class Outline:
 
             opened = [turn.opened for turn in turns]
             self._taken_back, self.reversed = find_effects(self._points, self._operations, opened, self._runners)
+        self._workers = self._find_workers()
         self.turns = tuple(self._make_turn(len(turns) - number, turns[number]) for number in reversed(range(len(turns))))
         self._owners: dict[str, Turn] = {}
         self._positions: dict[str, int] = {}
@@ -121,15 +123,16 @@ class Outline:
         positions = self._boundaries.turns[-turn.n]
         if positions.before is None or positions.after is None or (turn.to_now and not (self._now or is_so_far)):
             return turn
-        found, newest = ComposedChanges(), len(self._points) - is_so_far
-        for span in positions.spans:
-            self._compose_span_of_turn(span.first, min(span.last, newest), len(self.turns) - turn.n, differ, found)
+        found, newest, index = ComposedChanges(), len(self._points) - is_so_far, len(self.turns) - turn.n
+        divide = self._workers[index].divide_for(turn.subagent) if turn.subagent else None
+        for span in (self._workers[index].rows[turn.subagent - 1].span,) if turn.subagent else positions.spans:
+            self._compose_span_of_turn(span.first, min(span.last, newest), index, differ, found, divide)
             found.end_span()
         turn = found.turn_with_composed_changes(turn, len(self.turns))
         if turn.mixed:
             end = self._state_behind(positions.after) if positions.after < len(self._points) else None
             turn = turn._replace(doubtful=doubtful_paths(turn, differ.stop(end)))
-        plan = self._taken_back.get(len(self.turns) - turn.n)
+        plan = None if turn.subagent else self._taken_back.get(index)
         if not plan or not turn.changes:
             return turn
         paths = {change.path for change in differ.plan(plan).changes or ()}
@@ -137,7 +140,7 @@ class Outline:
 
     def may_be_taken_back(self, turn: Turn) -> bool:
         """True if its changes are needed to know whether a turn is taken back."""
-        return bool(self._taken_back.get(len(self.turns) - turn.n))
+        return not turn.subagent and bool(self._taken_back.get(len(self.turns) - turn.n))
 
     def turn_of(self, identity: str) -> Turn | None:
         """The turn that a checkpoint belongs to. What is the before of a turn belongs to that turn, and a safety checkpoint at which
@@ -205,11 +208,21 @@ class Outline:
 
     # -- turns without their changes
 
+    def _find_workers(self) -> dict[int, Workers]:
+        """{index of a turn with subagents: who may have worked in it}."""
+        ends: dict[str, list[int]] = {}
+        for at, point in enumerate(self._points):
+            if point.subagent and point.of_subagent:
+                ends.setdefault(point.subagent, []).append(at)
+        turns = enumerate(self._boundaries.turns)
+        having = [(index, one) for index, one in turns if any(self._points[at].subagent for at in one.inside)]
+        return {index: Workers(self._points, one, self._boundaries.typed, ends) for index, one in having}
+
     def _make_turn(self, number: int, positions: TurnPositions) -> Turn:
         points = self._points
         after = positions.after if positions.after is not None and positions.after < len(points) else None
         is_unsaved = self._is_unsaved(positions.before, after)
-        return Turn(
+        turn = Turn(
             n=number,
             id=points[positions.opened].id,
             agent=positions.agent,
@@ -231,6 +244,21 @@ class Outline:
             not_saved=is_unsaved,
             taken_back=self._taken_back.get(len(self._boundaries.turns) - number) == b"",
         )
+        workers = self._workers.get(len(self._boundaries.turns) - number)
+        return turn if workers is None else turn._replace(subagents=tuple(self._subagents_of(turn, workers.rows)))
+
+    def _subagents_of(self, turn: Turn, rows: Sequence[Subagent]) -> Iterator[Turn]:
+        """The subagents of a turn. One without an end may have worked until the turn's end."""
+        for number, one in enumerate(rows, 1):
+            begun = self._points[one.begun or 0]
+            found = turn._replace(
+                subagent=number, id=begun.id, before=begun.id, prompt=one.kind, also=(), started_ns=begun.created_ns,
+                cut_short=one.ended is None and not turn.running, place=one.place, taken_back=False,
+            )  # fmt: skip
+            if one.ended is not None:
+                end = self._points[one.ended]
+                found = found._replace(after=end.id, ended_ns=end.created_ns, to_now=False, running=False, mixed=turn.not_saved)
+            yield found
 
     def _is_unsaved(self, before: int | None, after: int | None) -> bool:
         """True if a turn's change has edits of other turns. An event that was not saved has the state of a save that
@@ -389,20 +417,29 @@ class Outline:
             return row._replace(**step._asdict()) if step != Difference(()) else None
         return row
 
-    def _compose_span_of_turn(self, first: int, last: int, turn: int, differ: Differ, found: ComposedChanges) -> None:
-        """Put together what one span of a turn changed. Steps in which it runs alone are compared in one go."""
+    def _compose_span_of_turn(
+        self, first: int, last: int, turn: int, differ: Differ, found: ComposedChanges, divide: Divide | None
+    ) -> None:
+        """Put together what one span of a turn changed. Steps in which it runs alone are compared in one go. `divide`: for a subagent of
+        it, what divides each step (subagents.py)."""
+
+        def add(at: int, step: Difference, others: tuple[int, ...]) -> None:
+            parts = ((step, others),) if divide is None else divide(at, step, tuple(-1 - one for one in others))
+            for part, possible in parts:
+                found.add(part, possible)
+
         start = first
         for at in range(first + 1, last + 1):
             others = tuple(one for one in self._runners[at] if one != turn)
             is_loose = self._is_step_of_operation(at - 1)
-            if others or is_loose:
+            if others or is_loose or divide is not None:
                 if start < at - 1:
                     found.add(self._difference_between(start, at - 1, differ), ())
                 step = self._difference_between(at - 1, at, differ)
                 if is_loose:
                     found.drop_changes(step)
                 else:
-                    found.add(step, others)
+                    add(at, step, others)
                 start = at
             if at < last and self._operations[at]:
                 if start < at:
@@ -412,7 +449,7 @@ class Outline:
                 for done in self._operations[at]:
                     plan = differ.plan(done.plan)
                     if is_own:
-                        found.add(plan, ())
+                        add(at, plan, ())
                     else:
                         found.drop_changes(plan)
         if start < last:

@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 
-from .. import agents, fsio, locations, locks
+from .. import agents, errors, fsio, locations, locks
 from ..agents.event import Event
 from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
 from ..store.layout import Layout
+from ..worktree import root as roots
+from ..worktree.linked_worktrees import find_inside
 from .save import PROMPT, Moment, Saved, record_unsaved, save
 
 TYPE_CHECKING = False
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 _LONGEST = 4096  # maximum length of a path, in characters
 _STEP = 1 << 20  # bytes searched at a time
+_LONGEST_READ = 32 << 20  # bytes of a subagent's transcript
+_LONGEST_TOLD = 64 * 1024  # bytes of the paths that a subagent wrote
 _SINCE = "changed since the last checkpoint"
 _OUTSIDE = f"{_SINCE} by something else than this turn"
 _CUT_SHORT = f"{_SINCE} by a turn that was cut short, or by something else"
@@ -135,7 +139,7 @@ def write_shell_variables(context: Context, event: Event) -> None:
 def is_too_soon(context: Context, event: Event, at_ns: int) -> bool:
     """True if the event ends a tool batch and the newest tool checkpoint is too recent for another one. Always False
     before a tool: the tool may delete a file that was created a moment ago."""
-    if event.trigger != "tool_batch" or event.before_tool:
+    if event.trigger != "tool_batch" or event.before_tool or event.begins_subagent:
         return False
 
     def ends_the_search(point: Checkpoint) -> bool:
@@ -200,6 +204,8 @@ def record_event(
     if path and transcripts:
         size, lack = _measure_complete_lines(path, cursor.offset)
     moment = _moment_of(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
+    if event.ends_subagent:
+        moment = moment._replace(more=moment.more._replace(written=_written_by_subagent(context, event, homes)))
     moment = moment._replace(transcript=(path, size), why_changed=partial(_why_files_changed, context, event))
     saved = save(context, moment)
     if size and saved.created and saved.checkpoint.transcript is None:
@@ -221,6 +227,7 @@ def _cursor_now(event: Event, path: str, homes: tuple[str, ...]) -> cursors.Curs
 
 def _moment_of(context: Context, event: Event, at_ns: int, cursor: bytes, *, tells_ends: bool | None) -> Moment:
     turn, opens, prompt = _turn_of_event(context, event)
+    is_of_subagent = event.begins_subagent or event.ends_subagent
     return Moment(
         trigger=event.trigger,
         prompt=event.prompt.strip() or prompt,
@@ -237,14 +244,37 @@ def _moment_of(context: Context, event: Event, at_ns: int, cursor: bytes, *, tel
             tasks=event.tasks,
             tells_ends=tells_ends,
             at_ns=at_ns,
+            subagent=event.subagent if is_of_subagent else "",
+            subagent_type=event.subagent_type if is_of_subagent else "",
+            subagent_root=_root_of_subagent(context, event) if is_of_subagent else "",
         ),
         opens_turn=opens,
     )
 
 
+def _root_of_subagent(context: Context, event: Event) -> str:
+    """The linked worktree inside the root in which a subagent works, "" = it works in the root itself."""
+    here = locations.real_path(event.cwd) if event.cwd else context.root.path
+    inside = () if here == context.root.path else find_inside(context.root.path)
+    return next((os.fsdecode(one.path) for one in inside if locations.is_in(here, one.place)), "")
+
+
+def _written_by_subagent(context: Context, event: Event, homes: tuple[str, ...]) -> str:
+    """The paths that the tools of a subagent named as written, below the root, with NUL between them. "" if that is not known."""
+    path, _ = _resolve_transcript_path(event.subagent_transcript, homes)
+    found: set[bytes] = set()
+    with suppress(OSError, ValueError), fsio.closing(fsio.open_regular(path)) as fd:
+        data = fsio.read_fd(fd) if os.fstat(fd).st_size <= _LONGEST_READ else b""
+        for name in agents.load_client(event.agent).written_by_tools(data):
+            with suppress(errors.UnsafePath, OSError, ValueError):
+                found.update(roots.paths_below_root(context.root.path, [name], context.root.path))
+    told = b"\0".join(sorted(found - {b""}))
+    return told.decode("utf-8", "surrogateescape") if len(told) <= _LONGEST_TOLD else ""
+
+
 def event_as_line(event: Event, at_ns: int, homes: tuple[str, ...], *, tells_ends: bool | None) -> bytes:
-    """An event as one line, for `record_missed`. b"" for an event of a tool: it begins and ends no turn."""
-    if event.trigger == "tool_batch":
+    """An event as one line, for `record_missed`. b"" for an event of a tool: it begins and ends neither a turn nor a subagent."""
+    if event.trigger == "tool_batch" and not event.begins_subagent:
         return b""
     import json
 
@@ -330,7 +360,7 @@ def has_record_of_time(context: Context, event: Event, at_ns: int) -> bool:
 def _why_files_changed(context: Context, event: Event) -> str:
     """Why files may have changed before an event, if something other than the event's own turn changed them."""
     head = context.store.head(context.root.key, listed=True)
-    if event.subagent or event.source == "task_notification":
+    if (event.subagent and not event.begins_subagent) or event.source == "task_notification":
         return _BACKGROUND
     own = head if head is not None and head.session == event.session else None
     if own is None:

@@ -35,12 +35,12 @@ EXPECTED = {
         "PostToolBatch": row(
             "tool_batch", TOOLS, "d2379543", turn="53dc5f70", tools=("Write",), tool_use_id="toolu_mock_792c9651a2034726",
         ),
-        "PostToolUse.Agent": row("", NONE, "61f829df", turn="bdae7975", tools=("Agent",), subagent=False),
+        "PostToolUse.Agent": row("", NONE, "61f829df", turn="bdae7975", tools=("Agent",), subagent=""),
         "PostToolUse.Bash": row("", NONE, "d2379543", turn="b9f1bdac", tools=("Bash",)),
         "PostToolUse.Edit": row("", NONE, "d2379543", turn="29be86a2", tools=("Edit",)),
         "PostToolUse.Read": row("", NONE, "d2379543", turn="29be86a2", tools=("Read",), tool_use_id="toolu_mock_a0802da3bebd4b8e"),
         "PostToolUse.Write": row("", NONE, "d2379543", turn="53dc5f70", tools=("Write",)),
-        "PostToolUse.subagent-Write": row("", NONE, "61f829df", turn="bdae7975", tools=("Write",), subagent=True),
+        "PostToolUse.subagent-Write": row("", NONE, "61f829df", turn="bdae7975", tools=("Write",), subagent="a00838870c112be89"),
         "PostToolUseFailure": row("", NONE, "d2379543", turn="b9f1bdac", tools=("Bash",)),
         "PreCompact.auto": row("compact", BALANCED, "35f5280c", turn="42d61e80", source="auto"),
         "PreCompact.manual": row("compact", BALANCED, "61f829df", turn="ffe720d8", source="manual"),
@@ -48,8 +48,8 @@ EXPECTED = {
         "PreToolUse.Bash": row("tool_batch", TOOLS, "d2379543", turn="b9f1bdac", tools=("Bash",)),
         "PreToolUse.Edit": row("tool_batch", TOOLS, "d2379543", turn="29be86a2", tools=("Edit",), budget=10.0),
         "PreToolUse.Read": row("tool_batch", NONE, "d2379543", turn="29be86a2", tools=("Read",)),
-        "PreToolUse.Write": row("tool_batch", TOOLS, "d2379543", turn="53dc5f70", tools=("Write",), subagent=False),
-        "PreToolUse.subagent-Write": row("tool_batch", TOOLS, "61f829df", turn="bdae7975", tools=("Write",), subagent=True),
+        "PreToolUse.Write": row("tool_batch", TOOLS, "d2379543", turn="53dc5f70", tools=("Write",), subagent=""),
+        "PreToolUse.subagent-Write": row("tool_batch", TOOLS, "61f829df", turn="bdae7975", tools=("Write",), subagent="a00838870c112be89"),
         "SessionEnd.clear": row("session_end", BALANCED, "f1520c7b", turn="8e365f30", reason="clear", budget=1.0),
         "SessionEnd.other": row("session_end", BALANCED, "d2379543", turn="53dc5f70", reason="other"),
         "SessionEnd.prompt_input_exit": row("session_end", BALANCED, "61f829df", turn="04e2dcf7", reason="prompt_input_exit"),
@@ -64,9 +64,14 @@ EXPECTED = {
         ),
         "Stop.background-running": row("turn_end", BALANCED, "61f829df", turn="bdae7975"),
         "Stop.plain": row("turn_end", BALANCED, "d2379543", turn="53dc5f70", env_file="", budget=20.0),
-        "SubagentStart": row("", NONE, "61f829df", turn="bdae7975", subagent=True),
-        "SubagentStop.compaction": row("", NONE, "61f829df", turn="ffe720d8", subagent=True),
-        "SubagentStop.general-purpose": row("turn_end", BALANCED, "61f829df", turn="bdae7975", subagent=True),
+        "SubagentStart": row(
+            "tool_batch", BALANCED, "61f829df", turn="bdae7975", subagent="a00838870c112be89", subagent_type="general-purpose", begins_subagent=True,
+        ),
+        "SubagentStop.compaction": row("", NONE, "61f829df", turn="ffe720d8", subagent="a3189b2ad33218fbe", ends_subagent=False),
+        "SubagentStop.general-purpose": row(
+            "turn_end", BALANCED, "61f829df", turn="bdae7975", subagent="a00838870c112be89", subagent_type="general-purpose", ends_subagent=True,
+            subagent_transcript="/home/dev/.claude/projects/-home-dev-proj/61f829df-5402-4404-ae45-a225b8a62228/subagents/agent-a00838870c112be89.jsonl",
+        ),
         "UserPromptExpansion": row("", NONE, "90b76746", turn="bbe2e008", prompt="/casrewind list 2", command=None),
         "UserPromptSubmit.prompt": row(
             "prompt", ALL, "d2379543", turn="53dc5f70", prompt="please create alpha", command=None, root="/home/dev/proj", pid=1066,
@@ -206,6 +211,7 @@ BORROWED = {
     "PostToolUse.Read": ("tool_batch", NONE),
     "PostToolUse.Write": ("tool_batch", TOOLS),
     "PostToolUse.subagent-Write": ("tool_batch", TOOLS),
+    "SubagentStart": ("", NONE),
 }
 """Qwen Code and other clients with Claude Code's hooks have no recordings. They read those of Claude Code, with these
 differences: there is one hook after each tool. No id of theirs names a turn."""

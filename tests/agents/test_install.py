@@ -25,10 +25,11 @@ from support.trees import Dir, Fifo, Link, plant
 ALL = {client.name: client for client in agents.load_clients()}
 
 MINIMAL = {"SessionStart": [(None, 10)], "UserPromptSubmit": [(None, 30)]}
-BALANCED = {**MINIMAL, "Stop": [(None, 30)], "SubagentStop": [(None, 30)], "PreCompact": [(None, 30)], "SessionEnd": [(None, 5)]}
+DROID = {**MINIMAL, "Stop": [(None, 30)], "SubagentStop": [(None, 30)], "PreCompact": [(None, 30)], "SessionEnd": [(None, 5)]}
+BALANCED = {**DROID, "SubagentStart": [(None, 15)]}
 AGGRESSIVE = {
     "claude": {**BALANCED, "PreToolUse": [("*", 15)], "PostToolBatch": [(None, 15)]},
-    "droid": {**BALANCED, "PreToolUse": [("*", 15)], "PostToolUse": [("*", 15)]},
+    "droid": {**DROID, "PreToolUse": [("*", 15)], "PostToolUse": [("*", 15)]},
 }
 FILES = {"claude": (".claude/settings.json", "hooks"), "droid": (".factory/hooks.json", "")}
 BACKUP = ".casrewind-backup"
@@ -570,7 +571,7 @@ def test_droid_runs_ours_and_everything_that_it_ran_before(home, there, tier):
     place = Place(home, "droid")
     found = place.install(tier)
     now = effective(home)
-    wanted = {"minimal": MINIMAL, "balanced": BALANCED, "aggressive": AGGRESSIVE["droid"]}[tier]
+    wanted = {"minimal": MINIMAL, "balanced": DROID, "aggressive": AGGRESSIVE["droid"]}[tier]
     mine = {event: [(matcher, hook["timeout"]) for matcher, hook in every if judge.is_ours(hook)] for event, every in now.items()}
     assert {event: every for event, every in mine.items() if every} == wanted
     theirs = {event: [pair for pair in every if not judge.is_ours(pair[1])] for event, every in now.items()}
@@ -586,7 +587,7 @@ def test_droids_settings_with_comments_matter_only_where_they_speak_of_hooks(hom
     path = droid_files(home)["settings.json"]
     put(path, '{\n  // the model\n  "model": "m"\n}')
     place.install()
-    assert place.ours() == BALANCED
+    assert place.ours() == DROID
     place.uninstall()
     put(path, '{\n  // mine\n  "hooks": {}\n}')
     place.refuses(False, "settings.json", "not strict JSON")
@@ -600,7 +601,7 @@ def test_what_droid_copied_to_its_other_file_goes_from_both(home):
     put(paths["hooks.json"], json.dumps({**json.loads(read(paths["hooks.json"])), "Stop": json.loads(read(paths["settings.json"]))["hooks"]["Stop"]}))
     place.install()
     assert sum(judge.is_ours(hook) for path, key in ((paths["hooks.json"], ""), (paths["settings.json"], "hooks"))
-               for every in hooks(path, key).values() for _, hook in every) == len(BALANCED)  # fmt: skip
+               for every in hooks(path, key).values() for _, hook in every) == len(DROID)  # fmt: skip
     place.uninstall()
     assert b"casrewind" not in read(paths["hooks.json"]) + read(paths["settings.json"])
 

@@ -83,7 +83,7 @@ def test_the_launcher_finds_casrewind_where_it_is(tmp_path):
 def test_it_is_written_again_over_itself_and_over_nothing_else(tmp_path):
     plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "minimal", "0.1")
     plugin.write_plugin(str(tmp_path / "p"), CLAUDE, "aggressive", "0.2")
-    assert len(hooks(tmp_path / "p" / "hooks" / "hooks.json")) == 8 and everything(tmp_path / "p") == FILES
+    assert len(hooks(tmp_path / "p" / "hooks" / "hooks.json")) == 9 and everything(tmp_path / "p") == FILES
     (tmp_path / "empty").mkdir()
     plugin.write_plugin(str(tmp_path / "empty"), CLAUDE, "minimal", "0.1")
     put(str(tmp_path / "other" / ".claude-plugin" / "plugin.json"), '{"name": "other"}')

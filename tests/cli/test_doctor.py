@@ -133,7 +133,7 @@ def test_both_as_a_person_reads_it(doctor, home):
     doctor.command("install", "droid", code=0)
     said = doctor().out
     assert said.splitlines()[0] == "all well: the hooks of Claude Code and Factory Droid work"
-    assert f"  hooks       user: balanced, 6 events, in {settings_of(home)}" in said.splitlines()
+    assert f"  hooks       user: balanced, 7 events, in {settings_of(home)}" in said.splitlines()
     assert len(re.findall(r"^  tried       run as the client does, a hook made its checkpoint in \d+ ms$", said, re.MULTILINE)) == 2
     assert "/casrewind in the client" in said and "none in this project" in said and "start a new one" in said
     assert "Droid" not in doctor("claude").out.partition("\n")[2]
@@ -300,7 +300,7 @@ def test_one_hook_of_many_that_cannot_be_run(doctor, home):
     document["hooks"]["Stop"][0]["hooks"][0]["command"] = "/gone/python -P -m casrewind hook claude"
     put(settings_of(home), json.dumps(document))
     found = doctor.problem("/gone/python, which is missing")["hook_test"]
-    assert found["ran"] and not found["ok"] and found["detail"] == "1 of 6 hooks cannot be run" and found["milliseconds"] > 0
+    assert found["ran"] and not found["ok"] and found["detail"] == "1 of 7 hooks cannot be run" and found["milliseconds"] > 0
 
 
 def test_what_a_clone_brings_along_is_not_run(doctor, root):

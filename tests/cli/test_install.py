@@ -21,7 +21,8 @@ UNINSTALLED = {
     "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)),
     "short_command": (str, type(None)), "notes": list,
 }  # fmt: skip
-BALANCED = {"SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"}
+DROID = {"SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"}
+BALANCED = {*DROID, "SubagentStart"}
 
 
 def settings_of(home, agent="claude"):
@@ -42,13 +43,13 @@ def test_the_shapes(casrewind, home, agent):
     found = shaped(casrewind.json("install", agent), INSTALLED)
     assert (found["agent"], found["scope"], found["tier"], found["changed"]) == (agent, "user", "balanced", True)
     assert found["settings"] == [{"path": path, "changed": True, "backup": path + ".casrewind-backup"}]
-    assert {hook["event"] for hook in found["hooks"]} == BALANCED
+    assert {hook["event"] for hook in found["hooks"]} == (BALANCED if agent == "claude" else DROID)
     assert all(set(hook) == {"event", "matcher", "timeout", "settings"} and hook["settings"] == path for hook in found["hooks"])
     assert found["command"] == (str(home / ".claude/commands/casrewind.md") if agent == "claude" else None)
     again = shaped(casrewind.json("install", agent), INSTALLED)
     assert not again["changed"] and again["settings"] == [{**found["settings"][0], "changed": False}]
     gone = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
-    assert gone["settings"] == [{"path": path, "changed": True, "restored": True}] and set(gone["events"]) == BALANCED
+    assert gone["settings"] == [{"path": path, "changed": True, "restored": True}] and set(gone["events"]) == (BALANCED if agent == "claude" else DROID)
     assert (gone["changed"], gone["command"]) == (True, found["command"])
     nothing = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
     assert (nothing["changed"], nothing["settings"], nothing["events"], nothing["command"]) == (False, [], [], None)
@@ -81,7 +82,7 @@ def test_what_a_person_reads(casrewind, home):
     put(settings_of(home), "{}")
     said = casrewind("install", "claude", code=0, PATH="/nowhere").out
     lines = said.splitlines()
-    assert lines[0] == "installed: Claude Code, balanced, 6 hooks"
+    assert lines[0] == "installed: Claude Code, balanced, 7 hooks"
     assert any(settings_of(home) in line and "settings.json.casrewind-backup" in line for line in lines)
     assert "SessionStart, UserPromptSubmit, Stop" in said and "casrewind status" in said and "/casrewind in the client" in said
     assert "claude is not on the PATH here" in said
@@ -108,7 +109,7 @@ def test_neither_store_nor_project_is_needed_or_made(home, tmp_path):
 def test_the_tier_is_the_one_said_else_the_one_configured(casrewind, home):
     put(str(home / CONFIG_FILE), '[hooks]\ntier = "minimal"\n')
     assert casrewind.json("install", "claude")["tier"] == "minimal" and len(ours(settings_of(home))) == 2
-    assert casrewind.json("install", "claude", "--tier", "aggressive")["tier"] == "aggressive" and len(ours(settings_of(home))) == 8
+    assert casrewind.json("install", "claude", "--tier", "aggressive")["tier"] == "aggressive" and len(ours(settings_of(home))) == 9
     assert casrewind.json("install", "claude", CASREWIND_TIER="balanced")["tier"] == "balanced"
 
 
@@ -138,7 +139,8 @@ def test_a_root_that_is_refused_is_refused_here_too(home):
 def test_variables_move_the_settings(casrewind, home, tmp_path):
     casrewind("install", "claude", code=0, CLAUDE_CONFIG_DIR=str(tmp_path / "c"))
     casrewind("install", "droid", code=0, FACTORY_HOME_OVERRIDE=str(tmp_path / "f"))
-    assert set(ours(str(tmp_path / "c" / "settings.json"))) == BALANCED == set(ours(settings_of(tmp_path / "f", "droid"), ""))
+    assert set(ours(str(tmp_path / "c" / "settings.json"))) == BALANCED
+    assert set(ours(settings_of(tmp_path / "f", "droid"), "")) == DROID
     assert os.listdir(home) == [] and (tmp_path / "c" / "commands" / "casrewind.md").exists()
     casrewind("uninstall", "claude", code=0, CLAUDE_CONFIG_DIR=str(tmp_path / "c"))
     assert os.listdir(tmp_path / "c") == []

@@ -67,8 +67,8 @@ def test_references(told, root):
             seen.find_state(wrong)
     with pytest.raises(errors.CheckpointNotFound):
         seen.find_turn("cffff")
-    assert turn_of("@12") == (12, False) and turn_of("after:@3") == (3, True)
-    assert turn_of("12") == (12, False) and turn_of("after:3") == (3, True), "a bare number is a turn"
+    assert turn_of("@12") == (12, False, 0) and turn_of("after:@3") == (3, True, 0)
+    assert turn_of("12") == (12, False, 0) and turn_of("after:3") == (3, True, 0), "a bare number is a turn"
     assert [turn_of(word) for word in ("@", "1x", "@x", "@-1", "-1", "after:", "after:last", "@@1", "@²", "²")] == [None] * 10
 
 

@@ -26,7 +26,7 @@ class AgentTurns:
         return events.read_event(agents.load_client(self.agent), json.dumps(payload).encode(), {})
 
     def tell(self, name, prompt_id="", **more):
-        saved = agent_event.record_event(self.context, self.event(name, prompt_id, **more), 0, (), transcripts=False)
+        saved = agent_event.record_event(self.context, self.event(name, prompt_id, **more), 0, (os.path.dirname(self.root),), transcripts=False)
         return saved.checkpoint
 
     def prompt(self, prompt_id, text):
@@ -34,6 +34,25 @@ class AgentTurns:
 
     def stop(self, prompt_id, **more):
         return self.tell("Stop", prompt_id, **more)
+
+    def begin(self, prompt_id, who, kind="explore", **more):
+        """A subagent begins."""
+        return self.tell("SubagentStart", prompt_id, agent_id=who, agent_type=kind, **more)
+
+    def end(self, prompt_id, who, kind="explore", *, wrote=(), failed=(), **more):
+        """A subagent ends. Its transcript names the paths `wrote` and `failed` in calls of tools."""
+        place = os.path.join(os.path.dirname(self.root), f"agent-{who}.jsonl")
+        with open(place, "a") as file:
+            for path in (*wrote, *failed):
+                call = {"type": "tool_use", "name": "Write", "id": path, "input": {"file_path": os.path.join(self.root, path), "content": ""}}
+                result = {"type": "tool_result", "tool_use_id": path, "is_error": path in failed, "content": "done"}
+                for role, block in (("assistant", call), ("user", result)):
+                    file.write(json.dumps({"type": role, "isSidechain": True, "message": {"role": role, "content": [block]}}) + "\n")
+        return self.tell("SubagentStop", prompt_id, agent_id=who, agent_type=kind, agent_transcript_path=place, **more)
+
+    def notify(self, prompt_id):
+        """The client tells its agent that a subagent has ended; the answer to that has this id."""
+        return self.tell("UserPromptSubmit", prompt_id, prompt="<task-notification>\n<task-id>x</task-id>")
 
     def run_in_this_process(self):
         """From now on the client is a process that lives: a turn without an end still runs."""

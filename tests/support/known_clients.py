@@ -148,7 +148,7 @@ MORE = {"Stop": 30, "SubagentStop": 30, "PreCompact": 30, "SessionEnd": 5}
 BATCH, EACH = {"PreToolUse": 15, "PostToolBatch": 15}, {"PreToolUse": 15, "PostToolUse": 15}
 CAMEL = {"subagentStop": 30, "preCompact": 30, "sessionEnd": 5}, {"preToolUse": 15, "postToolUse": 15}
 SETTINGS = {
-    "claude": Settings(".claude/settings.json", ".claude/settings.json", USUAL, MORE, BATCH, moved=("CLAUDE_CONFIG_DIR", "/moved"),
+    "claude": Settings(".claude/settings.json", ".claude/settings.json", USUAL, {**MORE, "SubagentStart": 15}, BATCH, moved=("CLAUDE_CONFIG_DIR", "/moved"),
                        off='{"disableAllHooks": true}'),
     "droid": Settings(".factory/hooks.json", ".factory/hooks.json", USUAL, MORE, EACH, key="", moved=("FACTORY_HOME_OVERRIDE", "/moved/.factory"),
                       off='{"hooksDisabled": true}'),

@@ -104,7 +104,7 @@ class Liar:
             meta = tuple((text(), text()) for _ in range(some.randrange(3)))
             more = Circumstances(
                 self.identity(), text(), text(), number(), number(), self.one_of((None, True, False)), number(), text(), text(), self.one_of((text(), "restore", "revert", "take")),
-                self.identity(), text(), self.session(), machine, meta,
+                self.identity(), text(), self.session(), machine, meta, "", self.one_of(("", "a1", "a2", text())), text(), text(), self.one_of(("", "../x", "a\0/etc/passwd", text())),
             )  # fmt: skip
         domain = self.one_of((digests.of(DOMAIN), digests.of(DOMAIN), digests.of(GOOD), *self.domains))
         tree = self.one_of((digests.of(GOOD), digests.of(GOOD), digests.of(OTHER), digests.of(DATA), some.randbytes(32), *self.trees))

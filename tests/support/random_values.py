@@ -64,7 +64,7 @@ actions = st.builds(
 )
 circumstances = st.builds(
     Circumstances, st.one_of(st.just(""), ids), texts, texts, int64, int64, st.sampled_from([None, True, False]), int64, *[texts] * 6,
-    meta=st.dictionaries(texts, texts, max_size=3).map(dict.items).map(tuple),
+    meta=st.dictionaries(texts, texts, max_size=3).map(dict.items).map(tuple), subagent=texts, subagent_type=texts, subagent_root=texts, written=texts,
 )
 checkpoint_values = st.builds(
     Checkpoint,

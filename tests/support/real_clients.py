@@ -34,7 +34,7 @@ ALIKE = [client for client in ASKED if client != "droid"]
 """Clients whose tests ask the same once more, beyond the three turns."""
 
 
-AT_TIMES = ("after_escape", "background", "branches", "containers", "cut_short", "gone", "pushes", "tell_agent", "tools", "worktrees")
+AT_TIMES = ("after_escape", "background", "branches", "containers", "cut_short", "gone", "pushes", "subagents", "tell_agent", "tools", "worktrees")
 """Modules of tests/client with what Claude Code does now and then. A push starts it for three of them, beside typed prompts, turns,
 print mode, a newcomer's way and the marketplace, which are always run."""
 

@@ -151,8 +151,10 @@ def _offer_turns(prefix: str, context: Context, place: ReferencePlace | None = N
         return {}
     view = TurnView(context, needs_operations=False, place=place)
     turns = view.turns if prefix.removeprefix(sign) else view.turns[:_SHOWN]
+    if "." in prefix and sign:
+        turns = tuple(one for turn in turns for one in turn.subagents)
     side = "after" if sign == "after:@" else "before"
-    return {f"{sign}{turn.n}": _one_line(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
+    return {f"{sign}{turn.name.removeprefix('@')}": _one_line(f"{side} {turn.prompt}", turn.started_ns) for turn in turns}
 
 
 def _offer_turn_numbers(prefix: str, options: argparse.Namespace) -> Candidates:

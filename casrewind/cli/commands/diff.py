@@ -23,8 +23,8 @@ COMMAND = Command(
     options=(
         Option(
             ("words",),
-            "no REF: from before the newest turn to the files now. @N: the change of that turn. Another REF: from it to "
-            "the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF",
+            "no REF: from before the newest turn to the files now. @N: the change of that turn, @N.1: of a subagent of it. Another REF: "
+            "from it to the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF",
             "REF | PATH",
             nargs="*",
         ),
@@ -133,7 +133,7 @@ def _print_comparison(
         if heading and (form.name in (SUMMARY, STAT) or (form.name == PATCH and colour_decision.is_read_by_person(sys.stdout))):
             for line in folded_to_width(heading, terminal_width()):  # a program that reads a patch or names gets nothing else
                 print_line(line)
-        print_lines(comparison.comparison_lines(found, form, terminal_width(), () if turn is None else {path for path, _ in turn.shared}))
+        print_lines(comparison.comparison_lines(found, form, terminal_width(), () if turn is None else turn.unsure))
 
 
 def _side_title(context: "Context", side: Side) -> str:

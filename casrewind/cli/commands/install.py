@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
 _TIERS = (
-    "minimal: at session start and prompts. balanced (default): also at the end of turns, subagents and the session, and before "
-    "compaction. aggressive: also before every tool that may change files"
+    "minimal: at session start and prompts. balanced (default): also at the end of turns and the session, at the start and end of "
+    "subagents, and before compaction. aggressive: also before every tool that may change files"
 )
 COMMAND = Command(
     examples=("casrewind install claude", "casrewind install claude --tier aggressive"),

@@ -378,7 +378,7 @@ def _list_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], cu
     from ..show import shapes
     return {
         "checkpoints": (shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points),
-        "turns": (shapes.turn(row) for row in rows if isinstance(row, Turn)),
+        "turns": (shapes.turn(view.with_changes_of_subagents(row)) for row in rows if isinstance(row, Turn)),
         "rows": map(shapes.row, rows),
     }  # fmt: skip
 

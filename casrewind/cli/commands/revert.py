@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...change.worktree_change import WorktreeChange
+from ...history.checkpoint_names import turn_of
 from ...messages import plural, printable, shell_quoted
 from ...model.plan import Plan
 from ..grammar.options import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind revert @2", "casrewind revert @2 src/till.py", "casrewind revert @4..@2"),
     options=(
-        REF._replace(help="the turn, as in @2, or all from one to another, as in @4..@2", nargs="?"),
+        REF._replace(help="the turn, as in @2, all from one to another, as in @4..@2, or a subagent of one, as in @2.1", nargs="?"),
         PATHS,
         Option(("--session",), "reverse all turns of this agent session: its id, or 4 characters of it", "ID"),
         choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore the lines from before the turn"),
@@ -80,7 +81,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         several = f"casrewind revert {_range_with(turns, another)} reverses all from one to the other"
         raise errors.UsageError(f"{another} is another turn, and after a turn revert takes paths", several)
     oldest = named.view.points[turns[-1].before or ""]
-    moved = named.why_numbers_moved(f"@{turns[0].n}")
+    moved = named.why_numbers_moved(turns[0].name)
     name = f"{name}, chosen hunks only" if options.patch else name
     is_asked = not (options.dry_run or options.patch) and (must_ask_or_raise(options, CHANGES) or bool(moved))
     edits: ChosenEdits | None = None
@@ -110,7 +111,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             return OK
     facts = {
         "running": any(turn.running for turn in turns), "mixed": any(turn.mixed for turn in turns),
-        "turns": [turn.n for turn in turns], "unknown_turns": [turn.n for turn in unknown],
+        "turns": [turn.n for turn in turns], "subagent": turns[0].subagent or None, "unknown_turns": [turn.n for turn in unknown],
     }  # fmt: skip
     return carry_out_and_print(prepare, options, done, question, facts, confirm=asking, is_titled=options.dry_run)
 
@@ -166,12 +167,12 @@ def _known_turns(options: "ParsedOptions", turns: "Sequence[Turn]") -> "tuple[li
         one = unknown[0]
         why = NOT_SAVED if one.not_saved else f"the state {'before' if one.before is None else 'after'} it was forgotten"
         raise errors.CheckpointNotFound(
-            f"what @{one.n} changed is not known: {why}",
+            f"what {one.name} changed is not known: {why}",
             "--known reverses the other turns" if known else "casrewind list shows what is known"
         )
     return (known, unknown) if len(turns) > 1 else (list(turns), [])
 
 
 def _range_with(turns: "Sequence[Turn]", another: str) -> str:
-    numbers = sorted([turns[0].n, turns[-1].n, int(another.removeprefix("@"))])
+    numbers = sorted([turns[0].n, turns[-1].n, *([named.number] if (named := turn_of(another)) else [])])
     return f"@{numbers[-1]}..@{numbers[0]}"

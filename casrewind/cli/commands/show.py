@@ -17,6 +17,7 @@ from ..grammar.options import FORMS, JSON, REF, Command, choice
 from ..show import comparison, shapes
 from ..show.changes import first_names, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
+from ..show.rows import RowWriter, elsewhere_in_words, end_in_words, why_unknown
 from ..show.text import human_size, signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.pager import pager
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind show", "casrewind show @2 -p"),
     options=(
-        REF._replace(help="a turn (@2) or a checkpoint (default: the newest turn)", nargs="?"),
+        REF._replace(help="a turn (@2), a subagent of one (@2.1) or a checkpoint (default: the newest turn)", nargs="?"),
         *FORMS,
         choice("form", "entries", "--files", "every path that it holds, with its mode and size"),
         JSON,
@@ -78,6 +79,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:
     """Show a turn: its prompt, where and when it ran, and what it changed."""
     view, turn = named.view_with(turn), named.with_changes(turn)
+    turn = view.with_changes_of_subagents(turn)
     code = errors.StoreDamaged.exit_code if turn.damaged else OK
     before = None if turn.before is None else view.points[turn.before]
     wants_entries = before is not None and (options.json or options.form == ENTRIES)
@@ -100,14 +102,16 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
     with pager(options):
         for line in _turn_lines(turn, view.typed_number(turn), left_out):
             print_line(line)
+        writer = RowWriter(view, terminal_width(), f"{turn.n}.{len(turn.subagents)}", names_sessions=False, turns=turn.subagents)
+        for one in turn.subagents:
+            print_lines(writer.lines(one))
         if options.form == ENTRIES:
             print_line()
             _print_entries(entries, left_out)
         elif turn.changes is not None:
             print_line()
             if turn.changes:
-                shared = {path for path, _ in turn.shared}
-                print_lines(comparison.comparison_lines(view.comparison(turn), form_of(options), terminal_width(), shared))
+                print_lines(comparison.comparison_lines(view.comparison(turn), form_of(options), terminal_width(), turn.unsure))
             else:
                 print_line("nothing changed")
                 print_lines(unclear_lines(view.comparison(turn).unclear))
@@ -121,10 +125,8 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
 
 def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change. `number`: the turn as a person types it."""
-    from ..show.rows import end_in_words, why_unknown
-
-    yield f"turn {number}{' of ' + printable(turn.agent) if turn.agent else ''}"
-    for name, text in (("prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
+    yield f"{'subagent' if turn.subagent else 'turn'} {number}{' of ' + printable(turn.agent) if turn.agent else ''}"
+    for name, text in (("type" if turn.subagent else "prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
         first, *rest = text.splitlines() or [""]
         yield f"  {name:<8}  {printable(first)}"
         yield from (f"{'':12}{printable(line)}".rstrip() for line in rest)
@@ -136,8 +138,8 @@ def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[s
     end = " to now" if turn.to_now else f" to {format_moment(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
     yield f"  time      {start}{end}{f', {age_in_words(turn.at_ns)}' if turn.at_ns is not None else ''}"
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
-    if ended := end_in_words(turn):
-        yield f"  {ended}"
+    for told in filter(None, (end_in_words(turn), elsewhere_in_words(turn))):
+        yield f"  {told}"
     late = [skip.path for skip in left_out if skip.reason == domains.LATE]
     if late:
         yield f"  changed while the checkpoint was made: {first_names(late)}"
@@ -148,11 +150,11 @@ def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[s
 
 
 def _print_shared_paths(turn: Turn) -> None:
-    by_turns: dict[tuple[int, ...], list[bytes]] = {}
-    for path, numbers in turn.shared:
-        by_turns.setdefault(numbers, []).append(path)
-    for numbers, found in by_turns.items():
-        print_line(f" ? changed while {' and '.join(f'@{number}' for number in numbers)} ran, too: {first_names(found)}")
+    by_names: dict[tuple[str, ...], list[bytes]] = {}
+    for path, names in (*((path, tuple(f"@{number}" for number in numbers)) for path, numbers in turn.shared), *turn.among):
+        by_names.setdefault(names, []).append(path)
+    for names, found in by_names.items():
+        print_line(f" ? changed while {' and '.join(names)} ran, too: {first_names(found)}")
 
 
 def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:

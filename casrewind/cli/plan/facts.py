@@ -53,7 +53,7 @@ def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
     """A checkpoint as the target of a restore."""
     turn, marked = _turn_beside(context, point), lookup.marks(context, point)
     name = ("" if turn is not None or marked.label else _safety_in_words(context, point)) or name_of(point, marked, turn)
-    number = "" if turn is None else f"@{turn.n}" if turn.before == point.id else f"after:@{turn.n}"
+    number = "" if turn is None else turn.name if turn.before == point.id else f"after:{turn.name}"
     identity, here = "" if point.id in name else point.id, None if turn is None else turn.n
     if number and point.more.machine:  # the line has no room for the id, too
         name, identity, here = name.removesuffix(f" of {printable(point.more.machine)}"), "", None
@@ -75,11 +75,11 @@ def turn_title(turn: "Turn") -> str:
 
     details = ", ".join(filter(None, ("" if turn.at_ns is None else age_in_words(turn.at_ns), turn.before)))
     end = f", {ended}" if (ended := end_in_words(turn)) else ""
-    return f"@{turn.n} {quoted_title(turn)} ({details}){end}"
+    return f"{turn.name} {quoted_title(turn)} ({details}){end}"
 
 
 def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
-    """The turn that a checkpoint is the state before or after of, if it can be read."""
+    """The turn, or the subagent, that a checkpoint is the state before or after of, if it can be read."""
     if not point.session_key[1] or (point.worktree != context.root.key and not point.more.machine):
         return None
     from ...history.worktree_timeline import WorktreeTimeline
@@ -88,7 +88,8 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
         place = ReferencePlace(point.worktree, lookup.name_of_machine(context, point), "")
         view = WorktreeTimeline(context, needs_operations=False, place=place).with_checkpoint(point.id)
         turn = view.turn_of(point.id)
-        return view.with_marks(turn) if turn is not None and point.id in (turn.before, turn.after) else None
+        beside = [] if turn is None else [one for one in (turn, *turn.subagents) if point.id in (one.before, one.after)]
+        return view.with_marks(beside[0]) if beside else None
     return None
 
 
@@ -107,7 +108,7 @@ def _operation_in_words(context: "Context", goal: str, made: Checkpoint | None) 
     checkpoint."""
     target = context.store.checkpoint(goal)
     turn = None if target is None else _turn_beside(context, target)
-    number = "" if turn is None else f"{'' if turn.before == goal else 'after:'}@{turn.n}"
+    number = "" if turn is None else f"{'' if turn.before == goal else 'after:'}{turn.name}"
     if made is not None and made.meta.get(TAKEN_FROM):
         return f"what was taken from {printable(os.path.basename(made.meta[TAKEN_FROM]))}", ""
     if made is not None and made.more.op == REVERT and target is not None:

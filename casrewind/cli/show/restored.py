@@ -406,7 +406,7 @@ def quoted_title(turn: "Turn") -> str:
 def turn_name(turn: "Turn") -> str:
     """A turn in words: @3 "make it work" (cut short, 5 min ago)."""
     details = ", ".join(turn_details(turn))
-    return f"@{turn.n} {quoted_title(turn)}{details and f' ({details})'}"
+    return f"{turn.name} {quoted_title(turn)}{details and f' ({details})'}"
 
 
 def turn_details(turn: "Turn") -> list[str]:

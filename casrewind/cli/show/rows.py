@@ -4,7 +4,7 @@ A terminal of fewer than 72 columns gets two lines a row. Output that is no term
 and at most three paths are named. Of the paths, removals are first, with a minus.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age_in_words, first_line, format_moment, plural, printable
@@ -109,7 +109,7 @@ class RowWriter:
     """Turns rows of one view into lines."""
 
     def __init__(
-        self, view: "TurnView", columns: int = PIPED, highest: int = 1, names: int = _NAMES, *, names_sessions: bool = True,
+        self, view: "TurnView", columns: int = PIPED, highest: int | str = 1, names: int = _NAMES, *, names_sessions: bool = True,
         prefix: str = "", turns: Sequence[Turn] | None = None,
     ) -> None:  # fmt: skip
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
@@ -158,7 +158,7 @@ class RowWriter:
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
-            text = RowText(f"{self._prefix}@{row.n}", title, ending=words.ending, note=words.note, is_dim=row.taken_back)
+            text = RowText(f"{self._prefix}{row.name}", title, ending=words.ending, note=words.note, is_dim=row.taken_back)
             return self._turn_text(row, text)
         if isinstance(row, Outside):
             seen = "now" if row.seen_ns is None else ("seen " if self._layout.width >= _WIDE else "") + age_in_words(row.seen_ns)
@@ -200,11 +200,13 @@ class RowWriter:
     def _turn_text(self, turn: Turn, found: RowText) -> RowText:
         when = "" if turn.at_ns is None else age_in_words(turn.at_ns)
         below = tuple(f"+ {first_line(text)}" for text in turn.also)
-        older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) else ""
+        older = self._view.turns[turn.n].branch if turn.n < len(self._view.turns) and not turn.subagent else ""
         if turn.branch and older and turn.branch != older:
             below += (f"branch {printable(older)} -> {printable(turn.branch)}",)
         if turn.not_saved:
             below += (f"{NOT_SAVED}: with edits of the turns beside it",)
+        if told := elsewhere_in_words(turn):
+            below += (told,)
         found = found._replace(when=when, session=self._short_session(turn), below=below)
         if _has_counts(turn):
             found = self._with_changes(found, turn)
@@ -260,7 +262,8 @@ def words_of(row: Row | LookedAt, points: Mapping[str, Checkpoint], marks: Mappi
     """What every list says of a row. `points` and `marks` by id; `sides`: see `sides_of`."""
     if isinstance(row, Turn):
         pinned = any(one is not None and marks[one].pinned for one in (row.before, row.after))
-        note = _note_on_changes(row.changes, shared=row.shared, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
+        word = "unknown" if row.subagent else "shared"
+        note = _note_on_changes(row.changes, shared=row.unsure, word=word, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
         return RowWords(row.title, marks_in_brackets(row), note, pinned)
     if isinstance(row, Outside):
         note = _note_on_changes(row.changes, purged=len(row.purged), unclear=row.unclear, damaged=row.damaged)
@@ -299,9 +302,12 @@ def outside_title(row: Outside) -> str:
 
 
 def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:
-    """{id of a checkpoint: the turn before or after which it is the state}. Before counts first, then the newest turn."""
+    """{id of a checkpoint: the turn before or after which it is the state, or the subagent before which}. Before counts first, then the
+    newest turn."""
     oldest_first = turns[::-1]
-    return {turn.after: turn for turn in oldest_first if turn.after} | {turn.before: turn for turn in oldest_first if turn.before}
+    found = {turn.after: turn for turn in oldest_first if turn.after}
+    found |= {one.before: one for turn in oldest_first for one in turn.subagents if one.before}
+    return found | {turn.before: turn for turn in oldest_first if turn.before}
 
 
 def done_title(
@@ -348,7 +354,7 @@ def _name_of_goal(
     is_before = turn is not None and target == turn.before
     if turn is not None and (is_before or not is_revert):
         if is_short:
-            name = f"@{turn.n}" if is_before else f"after:@{turn.n}"
+            name = turn.name if is_before else f"after:{turn.name}"
         else:
             name = quoted_title(turn) if is_revert else f"{'before' if is_before else 'after'} {quoted_title(turn)}"
     elif target in points and not is_revert:
@@ -373,6 +379,11 @@ def end_in_words(turn: Turn) -> str:
     return "; ".join(filter(None, (", ".join(turn.marks), more)))
 
 
+def elsewhere_in_words(turn: Turn) -> str:
+    """Where the work of a subagent is that has a worktree of its own; else ""."""
+    return f"it works in {printable(turn.place)}, which has a list of its own" if turn.place else ""
+
+
 def why_unknown(turn: Turn) -> str:
     """Why the changes of a turn are unknown."""
     if turn.before is None:
@@ -389,7 +400,8 @@ def _note_on_changes(
     *,
     purged: int = 0,
     damaged: bool,
-    shared: Sequence[tuple[bytes, object]] = (),
+    shared: Collection[bytes] = (),
+    word: str = "shared",
     unclear: Sequence[Change] = (),
 ) -> str:
     """What is special about the changes of a row, "" if nothing is, or if they are not known."""
@@ -397,9 +409,9 @@ def _note_on_changes(
         return ""
     notes = []
     told = counted_changes(changes) if shared else []
-    count = len({path for path, _ in shared}.intersection(change.path for change in told))
+    count = sum(change.path in shared for change in told)
     if count:
-        notes.append("shared" if len(told) == 1 else f"{count} shared")
+        notes.append(word if len(told) == 1 else f"{count} {word}")
     if purged:
         notes.append(f"{purged} purged")
     notes += unclear_notes(unclear)

@@ -137,10 +137,37 @@ def turn(found: Turn) -> Shape:
         **unclear(found.unclear),
         "purged": len(found.purged),
         "damaged": found.damaged,
+        "subagent": found.subagent or None,
+        "subagents": [subagent(one) for one in found.subagents],
+        "among": _among(found),
         "not_saved": found.not_saved,
         "taken_back": found.taken_back,
         "branch": found.branch or None,
     }
+
+
+def subagent(found: Turn) -> Shape:
+    """A subagent of a turn as in list --json."""
+    return {
+        "n": found.subagent,
+        "name": found.name,
+        "type": found.prompt,
+        "worktree": found.place or None,
+        "started_at": _time_or_none(found.started_ns),
+        "ended_at": None if found.running else _time_or_none(found.ended_ns),
+        "before": found.before,
+        "after": found.after,
+        "running": found.running,
+        "cut_short": found.cut_short,
+        "changes": _counts_or_none(found.changes),
+        "paths": _shown_paths(found.changes),
+        "among": _among(found),
+        "damaged": found.damaged,
+    }
+
+
+def _among(found: Turn) -> list[Shape]:
+    return [{**path(place), "names": list(names)} for place, names in found.among]
 
 
 def row(found: Row) -> Shape:

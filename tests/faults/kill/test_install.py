@@ -11,7 +11,7 @@ from support.command import Command
 from support.sample_start import by_turns
 
 BEFORE = '{\n  "model": "opus",\n  "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "other"}]}]}\n}\n'
-AFTER = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd")
+AFTER = ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd", "SubagentStart")
 
 
 def sweep(shim, scratch, command, act, error=0):
