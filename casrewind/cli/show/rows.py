@@ -27,7 +27,8 @@ from ...model.turn_records import (
 from ...store.catalog import Marked
 from .changes import RENAMED, changes_with_renames, shown_path, unclear_notes
 from .restored import marks_in_brackets, name_of, quoted_title
-from .text import BOLD, COLOURS, CYAN, DIM, PIPED, SIGNS, Line, Part, column_width, cut_to, description, styled
+from .row_columns import COUNTS, RowLayout, RowText, lines_in_columns, narrow_lines
+from .text import DIM, PIPED, SIGNS, Line, column_width, cut_to, description, styled
 
 if TYPE_CHECKING:
     from ...history.turn_view import Maker, TurnView
@@ -40,12 +41,8 @@ _PIPED_NAMES = 3
 """The same in output that is no terminal."""
 _LEAST_TITLE = 18
 """Columns of a title in a row of one line."""
-_LEAST_WORDS = 10
-"""Columns of a title beside its marks."""
-_LEAST_NAME = 8
-"""Columns of a path that is cut."""
-_WHEN, _COUNTS = 10, 9
-"""Columns of "12 min ago" and of "+2 ~1 -19"."""
+_WHEN = 10
+"""Columns of "12 min ago"."""
 _PIPED_PATHS = 26
 """Columns of paths in output that is no terminal. Longer ones are not cut there."""
 _LEAST_ID, _MOST_ID = 4, 13
@@ -69,40 +66,6 @@ class RowWords(NamedTuple):
     is_pinned: bool = False
     meta: str = ""
     """The meta of a save, a line for each key."""
-
-
-class RowText(NamedTuple):
-    """A row of `list`. `mark`: "@3" of a turn. `ending`: words behind the title, which are never cut. `counts`:
-    "+2 ~1", or words in place of counts and paths.
-    `note`: words after the paths. `below`: lines of their own. `is_dim`: it was taken back."""
-
-    mark: str
-    title: str
-    when: str = ""
-    counts: str = ""
-    paths: tuple[str, ...] = ()
-    total: int = 0
-    note: str = ""
-    session: str = ""
-    below: tuple[str, ...] = ()
-    ending: str = ""
-    is_dim: bool = False
-
-    def title_within(self, room: int) -> str:
-        """The title and its ending in at most `room` columns."""
-        left = room - column_width(self.ending)
-        return cut_to(self.title, left) + self.ending if left > 2 else cut_to(self.ending.strip() or self.title, room)
-
-
-class RowLayout(NamedTuple):
-    """The columns of a list: of everything, of marks, titles, times, paths and sessions."""
-
-    width: int
-    mark: int
-    title: int
-    when: int
-    paths: int
-    session: int
 
 
 class RowWriter:
@@ -137,7 +100,7 @@ class RowWriter:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         found = found._replace(paths=found.paths[: self._names])
         is_narrow = self._layout.width < _NARROW or (self._prefix != "" and self._layout.title < _LEAST_TITLE)
-        for line in (_narrow_lines if is_narrow else _in_columns)(found, self._layout):
+        for line in (narrow_lines if is_narrow else lines_in_columns)(found, self._layout):
             yield styled((line.text, DIM)) if found.is_dim else line
         for text in found.below:
             yield styled((cut_to(self.indent + text, self._layout.width), DIM))
@@ -243,7 +206,7 @@ class RowWriter:
         if columns >= PIPED:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
         when = _WHEN + (5 if columns >= _WIDE else 0)
-        left = columns - mark - when - _COUNTS - session - (12 if session else 10)
+        left = columns - mark - when - COUNTS - session - (12 if session else 10)
         title = min(left * 9 // 16, 44)
         return RowLayout(columns, mark, title, when, left - title, session)
 
@@ -430,82 +393,3 @@ def _id_length(sessions: "set[tuple[str, str]]") -> int:
     while length < _MOST_ID and len({(agent, session[:length]) for agent, session in sessions}) < len(sessions):
         length += 1
     return length
-
-
-def _paths_that_fit(found: RowText, room: int) -> str:
-    """As many paths as fit, how many more there are, and the note."""
-    note = found.note
-    for shown in range(len(found.paths), 0, -1):
-        more = f" and {found.total - shown:,} more" if found.total > shown else ""
-        text = ", ".join(found.paths[:shown]) + more
-        if column_width(text) + (1 + len(note) if note else 0) <= room:
-            return f"{text} {note}".rstrip()
-    if not found.paths:
-        return note
-    numbers = f"{plural(found.total, 'path')} {note}"
-    if note and len(numbers) <= room:
-        return numbers
-    more = f" and {found.total - 1:,} more" if found.total > 1 else ""
-    return cut_to(cut_to(found.paths[0], max(room - len(more), _LEAST_NAME)) + more, room) if room > 1 else ""
-
-
-def _in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
-    is_cut = layout.width < PIPED
-    title = found.title + found.ending
-    if is_cut and not found.session and (layout.session or not found.mark):  # a longer title gets more
-        room = layout.paths - 2 if found.ending and not found.mark else layout.paths // 3
-        more = min(max(column_width(title) - layout.title, 0), layout.session + room)
-        layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
-    elif is_cut and found.ending:  # marks have their room beside some words
-        least = min(column_width(title), column_width(found.ending) + _LEAST_WORDS)
-        more = min(max(least - layout.title, 0), layout.paths)
-        layout = layout._replace(title=layout.title + more, paths=layout.paths - more)
-    rest: list[Part] = ["  ", _padded(found.when, layout.when)]
-    if found.paths or found.note:
-        paths = _paths_that_fit(found, layout.paths if is_cut else layout.width)
-        rest += ["  ", *_counts(found.counts, _COUNTS), "  ", _padded(paths, layout.paths)]
-    elif found.counts or found.session:
-        rest += ["  ", *_counts(found.counts, _COUNTS + 2 + layout.paths)]
-    if found.session:
-        rest += ["  ", (found.session, DIM)]
-    if is_cut and not styled(*rest).text:
-        title = found.title_within(layout.width - layout.mark - 4)
-    elif is_cut:
-        title = found.title_within(layout.title)
-    gap = " " * max(layout.title - column_width(title), 0)
-    yield styled("  ", _padded_mark(found, layout), "  ", _title_in_colour(found, title), gap, *rest)
-
-
-def _narrow_lines(found: RowText, layout: RowLayout) -> Iterator[Line]:
-    room = layout.width - layout.mark - 4
-    yield styled("  ", _padded_mark(found, layout), "  ", _title_in_colour(found, found.title_within(room)))
-    parts = [part for part in (found.when, found.counts) if part]
-    left = room - sum(len(part) + 2 for part in parts)
-    paths = _paths_that_fit(found, left) if left > 0 else ""
-    parts += [paths] if paths else []
-    if found.session and len("  ".join([*parts, found.session])) <= room:
-        parts.append(found.session)
-    line = cut_to("  ".join(parts), room)
-    if line:
-        yield Line(" " * (layout.mark + 4) + line)
-
-
-def _padded_mark(found: RowText, layout: RowLayout) -> Part:
-    return found.mark.rjust(layout.mark), BOLD if found.mark else ""
-
-
-def _title_in_colour(found: RowText, title: str) -> Part:
-    """A title, in colour if the row is no turn."""
-    return title, "" if found.mark else CYAN
-
-
-def _padded(text: str, columns: int) -> str:
-    return text + " " * max(columns - column_width(text), 0)
-
-
-def _counts(counts: str, columns: int) -> Iterator[Part]:
-    """Counts in the colours of their signs, and the spaces behind them."""
-    for number, word in enumerate(counts.split(" ")):
-        yield " " if number else ""
-        yield word, COLOURS[word[0]] if word[1:2].isdigit() and word[0] in COLOURS else ""
-    yield " " * max(columns - column_width(counts), 0)
