@@ -241,5 +241,5 @@ def test_what_a_turn_removed_that_was_stopped_and_then_taken_back_is_told_with_i
     back, removed, made = casrewind("log", "a", code=0).out.splitlines()[1:]
     assert back.startswith("+") and "restored" in back
     assert removed.startswith("-") and "@2 remove a" in removed
-    (listed,) = [line for line in casrewind("list", "--all", code=0).out.splitlines() if "before restore" in line]
-    assert "@2" in listed.split() and "remove a" in listed
+    (listed,) = [line for line in casrewind("list", "--all", code=0).out.splitlines() if "before the restore to @2: remove a" in line]
+    assert "@2" in listed.split()

@@ -143,7 +143,7 @@ class RowWriter:
             origin = self._view.origin_of(point.id)
             title = safety_title(point, self._view.named, self._view.marks, self._sides, origin=origin)
             if title:
-                return title
+                return f"{title}: {point.prompt}" if point.prompt else title
         return description(point, marked) or ("" if point.trigger == MANUAL else point.trigger.replace("_", " "))
 
     def session_of(self, turn: Turn) -> str:
