@@ -1,4 +1,4 @@
-"""The libraries of the extra `casrewind[remote]`, which only remote commands need."""
+"""The libraries of the extras `casrewind[remote]`, which only remote commands need, and `casrewind[page]`, of --html."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,3 +32,12 @@ def are_libraries_installed() -> bool:
     from importlib.util import find_spec
 
     return all(find_spec(name) is not None for name in _LIBRARIES)
+
+
+@contextmanager
+def needing_page() -> Iterator[None]:
+    """For the imports of the libraries of a page. Raises CasrewindError if one is missing."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise errors.CasrewindError("--html needs casrewind[page]", "uv tool install 'casrewind[page]'") from None

@@ -7,7 +7,8 @@ authors names both, and one that nothing explains names nobody.
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import count
 
 from .. import errors
@@ -99,6 +100,17 @@ def blame(context: Context, path: bytes, point: Checkpoint | None = None) -> Bla
         tracer = _Tracer(context, view)
         lines, authors = tracer.trace(path, entry, point)
     return Blame(path, tuple(lines), tuple(_runs(authors)), view.turns, tracer.is_whole)
+
+
+def blame_lines(context: Context, view: TurnView, paths: Iterable[bytes]) -> Iterator[tuple[bytes, list[Author]]]:
+    """(a file as it is now, who wrote each of its lines) for those of these paths that have lines. `view`: lines that are older than what
+    is certain in it may have no author."""
+    tracer = _Tracer(context, view)
+    for path in paths:
+        with suppress(errors.PathNotFound):
+            _, authors = tracer.trace(path, _present_file(context, path), None)
+            if not tracer.is_whole:
+                yield path, authors
 
 
 def _present_file(context: Context, path: bytes) -> Entry:

@@ -23,11 +23,13 @@ from ..model.turn_records import (
     NOT_SAVED,
     UNKNOWN_STEP,
     Difference,
+    Forgotten,
     Interval,
     Outside,
     PastOperation,
     Reset,
     Row,
+    SavedRow,
     State,
     Turn,
     row_name,
@@ -173,12 +175,21 @@ class TurnView:
     def find_renames(self, row: Turn | Outside | Reset) -> "tuple[Rename, ...]":
         """The renames among the changes of a row, as diff finds them. Contents are read only if files are gone and others came."""
         changes = row.changes or ()
-        if not (any(change.new is None for change in changes) and any(change.old is None for change in changes)):
+        found = self.comparison_of_row(row)
+        if found is None or not (any(change.new is None for change in changes) and any(change.old is None for change in changes)):
             return ()
-        to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
         from .rename_detection import find_renames  # most lists need none
 
-        return find_renames(compare.comparison_of_changes(self._context, changes, to_now=to_now))
+        return find_renames(found)
+
+    def comparison_of_row(self, row: Row, scope: Sequence[bytes] = ()) -> Comparison | None:
+        """What a filled row changed with both sides' bytes, limited to `scope`. None: it is not known."""
+        if isinstance(row, SavedRow | Forgotten):
+            return compare.comparison_of_changes(self._context, ())
+        if row.changes is None:
+            return None
+        to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
+        return compare.comparison_of_changes(self._context, row.changes, scope, to_now=to_now, unclear=row.unclear)
 
     def comparison(self, turn: Turn, scope: Sequence[bytes] = ()) -> Comparison:
         """A filled turn's change with both sides' bytes, limited to `scope`. Raises CheckpointNotFound if unknown."""

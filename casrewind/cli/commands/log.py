@@ -8,7 +8,7 @@ from itertools import chain, takewhile
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...history import lookup
+from ...history import compare, lookup
 from ...history.checkpoint_names import is_labelled, label_of
 from ...history.path_history import Logged, PathChange, PathHistory
 from ...history.turn_view import Maker, TurnView
@@ -18,8 +18,8 @@ from ...model.checkpoint import SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
-from ..grammar.options import JSON, NUMBER, Command, Option, choice, flag
-from ..show import changes, shapes
+from ..grammar.options import ASSUME_YES, HTML, JSON, NO_PROMPTS, NUMBER, Command, Option, choice, flag
+from ..show import changes, comparison, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
 from ..show.text import COLOURS, SHOWN, SIGNS, description, human_size, signed_counts, styled
@@ -44,11 +44,13 @@ COMMAND = Command(
         flag("--all", "of a PATH: include safety checkpoints"),
         choice("form", "patch", "-p", "--patch", "show each change as a patch"),
         choice("form", "stat", "--stat", "show the number of changed lines of each file"),
+        HTML, NO_PROMPTS, ASSUME_YES,
         JSON._replace(group="form"),
     ),
     usage=(
         "[-n N] [--all] [-p | --stat | --json] [--] [PATH]",
         "(-S TEXT | -G REGEX) [-n N] [--all] [-p | --stat | --json] [--] [PATH ...]",
+        "--html FILE [--no-prompts] [-y] [-n N] [--] [PATH ...]",
     ),
     defaults={"form": ""},
     more="Each change of a PATH names its turn. Files over 4 MiB are not searched. To -S and -G, the move of a file is no change.",
@@ -71,6 +73,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind log."""
     given = [*options.path, *options.rest]
     search = _search_of(options)
+    if options.html is not None:
+        return _write_page(context, options, given, done)
     if not given:
         if options.all:
             raise errors.UsageError("log: --all needs a PATH", "casrewind list --all shows every checkpoint")
@@ -105,6 +109,21 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if damaged:
         remark(f"casrewind: skipped, because it is damaged: {', '.join(damaged)}; casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if damaged else OK
+
+
+def _write_page(context: "Context", options: "ParsedOptions", given: Sequence[str], done: Done) -> int:
+    """Write the turns that changed some paths, or all turns, as a page."""
+    from ..plan.page_file import parts_of, write_page
+
+    if options.all or options.text is not None or options.regex is not None:
+        raise errors.UsageError("log: --html takes only -n and PATH")
+    with context.store.hold_shared_lock():
+        view = TurnView(context)
+        scope = paths_of(context, given, _Points(context, safety=False), options, worktree=False)
+        rows = view.rows(options.number)
+        about = f"what changed {', '.join(map(printable, scope))}" if scope else "what changed"
+        write_page(context, options, view, about, parts_of(context, view, rows, scope), done)
+    return OK
 
 
 class _Points:
@@ -178,7 +197,7 @@ def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | N
     """The history of the worktree, turn by turn."""
     with context.store.hold_shared_lock():
         view = TurnView(context)
-        rows = _rows_with_changes(context, view, options.number, search)
+        rows = _rows_with_changes(view, options.number, search)
     done()
     if options.json:
         found = ({**shapes.row(row), "change": [shapes.change(change) for change in row.changes or ()]} for row in rows)
@@ -192,7 +211,7 @@ def _log_turns(context: "Context", options: "ParsedOptions", search: "Search | N
     return errors.StoreDamaged.exit_code if any(row.damaged for row in rows) else OK
 
 
-def _rows_with_changes(context: "Context", view: TurnView, most: int | None, search: "Search | None") -> list[Turn | Outside | Reset]:
+def _rows_with_changes(view: TurnView, most: int | None, search: "Search | None") -> list[Turn | Outside | Reset]:
     """The rows with changes or with unknown changes; at most `most` turns. With a search, those with what it finds."""
     found: list[Turn | Outside | Reset] = []
     count = 0
@@ -200,7 +219,7 @@ def _rows_with_changes(context: "Context", view: TurnView, most: int | None, sea
         if not isinstance(row, (Turn, Outside, Reset)):
             continue
         if search is not None:
-            row = _with_matching_changes(context, row, search)
+            row = _with_matching_changes(view, row, search)
         if row.changes != () or row.damaged or row.unclear:
             count += isinstance(row, Turn)
             if most is not None and count > most:
@@ -209,25 +228,20 @@ def _rows_with_changes(context: "Context", view: TurnView, most: int | None, sea
     return found
 
 
-def _with_matching_changes(context: "Context", row: Turn | Outside | Reset, search: "Search") -> Turn | Outside | Reset:
+def _with_matching_changes(view: TurnView, row: Turn | Outside | Reset, search: "Search") -> Turn | Outside | Reset:
     """A row with only the changes that a search finds. Unknown changes stay unknown."""
-    if row.changes is None:
+    found = view.comparison_of_row(row)
+    if found is None:
         return row
-    from ...history import compare
-
     if not isinstance(row, Reset):
         search.note_purged_paths(row.purged)
-    to_now = row.to_now if isinstance(row, Turn) else isinstance(row, Outside) and not row.checkpoint
-    told = search.matching_changes(compare.comparison_of_changes(context, row.changes, to_now=to_now, unclear=row.unclear))
+    told = search.matching_changes(found)
     return row._replace(changes=told.changes, unclear=told.unclear, damaged=row.damaged or told.damaged)
 
 
 def _print_history(
     context: "Context", view: TurnView, rows: Sequence[Turn | Outside | Reset], form: str, search: "Search | None"
 ) -> None:
-    from ...history import compare
-    from ..show import comparison
-
     writer = RowWriter(view, terminal_width(), max((row.n for row in rows if isinstance(row, Turn)), default=1))
     for row in rows:
         print_lines(writer.lines(row, paths=False))
@@ -297,8 +311,6 @@ def _print_changes_of_rows(
 def _print_changes_of(found: PathHistory, row: PathChange, form: str, search: "Search | None") -> None:
     """Print what a row changed in a form, or the paths that a search found."""
     if form:
-        from ..show import comparison
-
         print_lines(comparison.comparison_lines(found.compare(row), comparison.Form(form), terminal_width()))
         print_line()
     elif search is not None and (row.counts is not None or found.path in search.binary):

@@ -6,15 +6,19 @@ from collections.abc import Iterator, Mapping
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...history import review as reviews
-from ...messages import age_in_words
+from ...history.blame import blame_lines
+from ...messages import age_in_words, format_moment
 from ...model.diff import topmost_unclear
+from ...model.manifest import FILE
 from ...model.paths import parents
 from ...model.taken_back import fold_undone
 from ...model.turn_records import Turn
 from ...upkeep import reviewed_state
-from ..grammar.options import FORMS, JSON, Command, Option, flag
+from ..grammar.options import ASSUME_YES, FORMS, HTML, JSON, NO_PROMPTS, Command, Option, flag
+from ..plan.page_file import parts_of, write_page
 from ..show import shapes
 from ..show.comparison import SUMMARY, comparison_lines, form_of
+from ..show.page import PagePart
 from ..show.rows import RowWriter, is_shown
 from ..show.text import DIM, IN_CLIENT, Line, styled
 from ..terminal.lines import print_json, print_line, print_lines
@@ -36,9 +40,12 @@ COMMAND = Command(
     options=(
         Option(("ref",), "with --done: to the end of this turn, or to this checkpoint (default: the files now)", "REF", nargs="?"),
         flag("--done", "mark it as looked at: the next review begins there"),
-        *FORMS, JSON,
+        *FORMS, HTML, NO_PROMPTS, ASSUME_YES, JSON,
     ),
-    usage=("[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json]", "--done [--json] [REF]"),
+    usage=(
+        "[-p | --stat | --name-status | --name-only] [-U N] [--word-diff] [--json]", "--html FILE [--no-prompts] [-y]",
+        "--done [--json] [REF]",
+    ),
     defaults={"form": SUMMARY},
     more="Behind each path: the turns that made the difference, and you. ?: nobody saw who did. What was undone or taken back since the "
     "mark is no difference. gc keeps the state that is marked.",
@@ -53,6 +60,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.ref is not None:
         raise errors.UsageError("review: a REF goes with --done", f"casrewind diff {options.ref} shows what changed since then")
     found, view = reviews.review(context)
+    if options.html is not None:
+        return _write_page(context, options, found, view, done)
     done()
     if options.json:
         print_json(_review_json(found))
@@ -72,6 +81,17 @@ def _mark(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         what = "the files as they are now" if side is None or side.point is None else f"what was there {age_in_words(point.created_ns)}"
         print_line(f"marked as looked at: {what} ({point.id}); casrewind review shows what changes from here on")
+    return OK
+
+
+def _write_page(context: "Context", options: "ParsedOptions", found: "Review", view: "TurnView", done: Done) -> int:
+    """Write the difference, with the makers of its lines, and the rows as a page."""
+    if options.json:
+        raise errors.UsageError("review: --html and --json exclude each other")
+    changed = (change.path for change in found.difference.changes if change.new is not None and change.new.kind == FILE)
+    makers = {path: [str(author) for author in authors] for path, authors in blame_lines(context, view, changed)}
+    since = "all that is known" if found.marked_ns is None else f"since {format_moment(found.marked_ns)}"
+    write_page(context, options, view, since, [PagePart(None, found.difference), *parts_of(context, view, found.rows)], done, makers)
     return OK
 
 

@@ -13,7 +13,7 @@ from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
 from ...store.catalog import Marked
-from ..grammar.options import FORMS, JSON, REF, Command, choice
+from ..grammar.options import ASSUME_YES, FORMS, HTML, JSON, NO_PROMPTS, REF, Command, choice
 from ..show import comparison, shapes
 from ..show.changes import first_names, unclear_lines
 from ..show.comparison import ENTRIES, STAT, form_of
@@ -35,9 +35,12 @@ COMMAND = Command(
         REF._replace(help="a turn (@2), a subagent of one (@2.1) or a checkpoint (default: the newest turn)", nargs="?"),
         *FORMS,
         choice("form", "entries", "--files", "every path that it holds, with its mode and size"),
-        JSON,
+        HTML, NO_PROMPTS, ASSUME_YES, JSON,
     ),
-    usage=("[-p | --stat | --name-status | --name-only | --files] [-U N] [--word-diff] [--json] [REF]",),
+    usage=(
+        "[-p | --stat | --name-status | --name-only | --files] [-U N] [--word-diff] [--json] [REF]",
+        "--html FILE [--no-prompts] [-y] [@N]",
+    ),
     defaults={"form": ""},
     more="A turn's change is shown as --stat does, a checkpoint as --files does.",
 )
@@ -47,6 +50,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind show."""
     named = words.Words(context, options)
     found = named.shown_object()
+    if options.html is not None:
+        return _write_page(context, options, named, found, done)
     is_patch = options.context is not None or options.word_diff
     options.form = options.form or (STAT if isinstance(found, Turn) or is_patch else ENTRIES)
     if is_patch and options.form == STAT:
@@ -74,6 +79,17 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             _print_checkpoint(found, marked, named.turn_of(found))
             _print_entries(entries, domain.skipped)
     return OK
+
+
+def _write_page(context: "Context", options: "ParsedOptions", named: words.Words, found: Turn | Checkpoint, done: Done) -> int:
+    """Write a turn as a page."""
+    from ..plan.page_file import parts_of, write_page
+
+    if options.json or not isinstance(found, Turn):
+        raise errors.UsageError("show: --html shows a turn, for a browser", "casrewind show @1 --html FILE")
+    view, turn = named.view_with(found), named.with_changes(found)
+    write_page(context, options, view, f"turn {view.typed_number(turn)}", parts_of(context, view, [turn]), done)
+    return errors.StoreDamaged.exit_code if turn.damaged else OK
 
 
 def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words, turn: Turn, done: Done) -> int:

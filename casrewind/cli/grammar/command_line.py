@@ -78,6 +78,7 @@ class ParsedOptions(_Namespace):
     glob: bool
     good: str | None
     grep: str | None
+    html: str | None
     ignored: bool
     in_place: bool
     into: list[str]
@@ -101,6 +102,7 @@ class ParsedOptions(_Namespace):
     new: bool
     newest: bool
     no_pager: bool
+    no_prompts: bool
     no_renames: bool
     number: int | None
     made: str

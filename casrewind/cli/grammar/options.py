@@ -116,6 +116,8 @@ FORMS = (
     flag("--word-diff", "a patch with changed words marked [-old-]{+new+}; not for programs"),
     flag("--no-renames", "show a renamed file as one removed and one added file"),
 )
+HTML = Option(("--html",), "write it as one page for a browser into FILE; needs casrewind[page]", "FILE", group="form")
+NO_PROMPTS = flag("--no-prompts", "with --html: leave out what was prompted")
 WHEN = ("auto", "always", "never")
 GLOBAL = (
     Option(("-C",), "run in DIR instead of the current directory", "DIR", "directory", default="."),

@@ -14,6 +14,7 @@ from ...model.diff import Change
 from ...model.manifest import FILE
 from ..show import diffstat, patch
 from ..show.blamed import blamed_lines
+from ..show.syntax import STRING, Spans, syntax_spans
 from ..show.text import SESSION_COLOURS, human_size
 
 if TYPE_CHECKING:
@@ -21,22 +22,12 @@ if TYPE_CHECKING:
 
 MOST_LINES = 2_000
 """Lines of a patch in the picker; `casrewind diff --patch` prints all lines."""
-_COLOURED = 128 << 10
-"""The most bytes of a file that is coloured by its syntax; a larger file is too slow."""
 _COUNTED = 256 << 10
 """Size limit in bytes: the changed lines of a larger file are not counted."""
 _RANGES = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _TAB = "        "
-_STRING = "yellow"
-_STYLES = (
-    ("Token.Comment", "italic bright_black"), ("Token.Literal.String", _STRING), ("Token.Literal.Number", "cyan"),
-    ("Token.Keyword", "magenta"), ("Token.Name.Function", "bold"), ("Token.Name.Class", "bold"), ("Token.Name.Tag", "magenta"),
-    ("Token.Name.Decorator", "cyan"), ("Token.Operator.Word", "magenta"),
-)  # fmt: skip
-"""Kinds of tokens and their style, in the sixteen colours of the terminal."""
-
-Spans = list[tuple[int, int, str]]
-"""(start, end, style) of parts of a line."""
+_STYLES = {"comment": "italic bright_black", STRING: "yellow", "number": "cyan", "keyword": "magenta", "name": "bold"}
+"""The style of each kind of words, in the sixteen colours of the terminal."""
 
 
 class PatchLine(NamedTuple):
@@ -81,14 +72,13 @@ def blame_as_lines(found: Blame) -> list[PatchLine]:
 
 
 def _printable_line(data: bytes) -> str:
-    return printable(data.replace(b"\t", _TAB.encode()))
+    return printable(data.removesuffix(b"\n").replace(b"\t", _TAB.encode()))
 
 
 def _with_syntax_colours(lines: Sequence[PatchLine], found: "Comparison", change: Change) -> Iterator[PatchLine]:
     """The lines with the colours of their syntax."""
     texts = patch.lines_of_both_sides(found, change)
-    is_small = all(entry is None or entry.size <= _COLOURED for entry in (change.old, change.new))
-    styles = [_syntax_styles(change.path, side) for side in texts] if texts is not None and is_small else [{}, {}]
+    styles = [syntax_spans(change.path, list(map(_printable_line, side))) for side in texts or ()] or [{}, {}]
     old = new = 0
     for line in lines:
         if line.sign == "@":
@@ -96,34 +86,10 @@ def _with_syntax_colours(lines: Sequence[PatchLine], found: "Comparison", change
             old, new = (int(ranges[1]) - 1, int(ranges[2]) - 1) if ranges else (0, 0)
         elif line.sign:
             spans = styles[0].get(old, []) if line.sign == "-" else styles[1].get(new, [])
-            kept = (span for span in spans if line.sign == " " or span[2] != _STRING)  # changed texts stay green or red
-            line = line._replace(spans=[(start + 1, end + 1, style) for start, end, style in kept])
+            kept = (span for span in spans if line.sign == " " or span[2] != STRING)  # changed texts stay green or red
+            line = line._replace(spans=[(start + 1, end + 1, _STYLES[kind]) for start, end, kind in kept])
             old, new = old + (line.sign != "+"), new + (line.sign != "-")
         yield line
-
-
-def _syntax_styles(path: bytes, lines: Sequence[bytes]) -> dict[int, Spans]:
-    """{number of a line: its styles}; {} for a language that is not known."""
-    from pygments.lexers import get_lexer_for_filename
-    from pygments.util import ClassNotFound
-
-    try:
-        lexer = get_lexer_for_filename(printable(path.rpartition(b"/")[2]), stripnl=False, ensurenl=False)
-    except ClassNotFound:
-        return {}
-    text = "\n".join(_printable_line(line.removesuffix(b"\n")) for line in lines)
-    found: dict[int, Spans] = {}
-    number = column = 0
-    for token, value in lexer.get_tokens(text):
-        name = str(token)
-        style = next((style for kind, style in _STYLES if name.startswith(kind)), "")
-        for place, piece in enumerate(value.split("\n")):
-            if place:
-                number, column = number + 1, 0
-            if style and piece:
-                found.setdefault(number, []).append((column, column + len(piece), style))
-            column += len(piece)
-    return found
 
 
 def line_counts(found: "Comparison", changes: Sequence[Change]) -> dict[bytes, str]:

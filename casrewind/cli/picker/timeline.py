@@ -23,7 +23,7 @@ from ...change.machine_merge import edit_keeper
 from ...change.worktree_change import WorktreeChange, ask_and_carry_out
 from ...errors import Declined
 from ...history import blame as blames
-from ...history import compare, conversation, lookup
+from ...history import compare, lookup
 from ...history.checkpoint_names import is_kept_by_mark
 from ...history.inner_projects import find_inner_turns
 from ...history.provenance import edited_outside
@@ -48,6 +48,7 @@ from ..plan.facts import (
     target_of,
     turn_title,
     unsaved_in_words,
+    whole_prompt,
 )
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.blamed import number_sessions
@@ -87,7 +88,6 @@ _FIRST, _STEP, _MOST_STEP = 30, 100, 3200
 """Rows that are read at once: at first, then, and at most."""
 _PATHS = 10
 """Changed paths for each of these rows: rows with many more take as long as many rows."""
-_WHOLE = 200  # characters of a prompt that a checkpoint holds
 
 
 class ActionResult(NamedTuple):
@@ -260,23 +260,16 @@ class TimelineModel:
             if item.changes is None and item.to_now and self._seen is None:
                 self.scan_worktree()
             return self._view.comparison(self._view.with_changes(item) if item.changes is None else item)
-        if not isinstance(item, Outside | Reset):
-            return compare.comparison_of_changes(context, ())
-        if item.changes is None:
+        found = compare.comparison_of_changes(context, ()) if isinstance(item, LookedAt) else self._view.comparison_of_row(item)
+        if found is None:
             raise errors.StoreDamaged("what changed then cannot be read", "casrewind verify shows what is damaged")
-        to_now = isinstance(item, Outside) and not item.checkpoint
-        return compare.comparison_of_changes(context, item.changes, to_now=to_now, unclear=item.unclear)
+        return found
 
     def _whole_prompt(self, row: PickerRow) -> str:
         """The whole prompt. A checkpoint holds its start only; the transcript has the rest."""
-        item = row.item
-        if not isinstance(item, Turn):
-            return item.own_prompt if isinstance(item, Checkpoint) else ""
-        point = self._part.view.points.get(item.before or "") if self._part is not None else None
-        text = item.prompt
-        if point is not None and len(text) >= _WHOLE:
-            text = conversation.full_prompt(self._context, point) or text
-        return "\n".join((text, *(f"+ {more}" for more in item.also)))
+        if isinstance(row.item, Turn):
+            return whole_prompt(self._context, self._view, row.item)
+        return row.item.own_prompt if isinstance(row.item, Checkpoint) else ""
 
     # -- what changes something
 

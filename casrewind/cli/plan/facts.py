@@ -20,6 +20,7 @@ from ..show.text import Line
 
 if TYPE_CHECKING:
     from ...change.execute import Restored
+    from ...history.turn_view import TurnView
     from ...model.turn_records import Turn
     from ...remote.pushed import Unsent
     from ...upkeep.inclusion import LostRule
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 
 _SESSION = 8  # characters of a session id in output
+_START_OF_PROMPT = 200  # characters of a prompt that a checkpoint holds
 
 
 def find_unsent(context: Context) -> "Unsent | None":
@@ -76,6 +78,16 @@ def turn_title(turn: "Turn") -> str:
     details = ", ".join(filter(None, ("" if turn.at_ns is None else age_in_words(turn.at_ns), turn.before)))
     end = f", {ended}" if (ended := end_in_words(turn)) else ""
     return f"{turn.name} {quoted_title(turn)} ({details}){end}"
+
+
+def whole_prompt(context: Context, view: "TurnView", turn: "Turn") -> str:
+    """All that was prompted in a turn. A checkpoint holds the start of a prompt only; the transcript has the rest."""
+    from ...history import conversation
+
+    text, point = turn.prompt, view.points.get(turn.before or "")
+    if point is not None and len(text) >= _START_OF_PROMPT:
+        text = conversation.full_prompt(context, point) or text
+    return "\n".join((text, *(f"+ {more}" for more in turn.also)))
 
 
 def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
