@@ -66,7 +66,7 @@ def comparison_lines(
         yield from changes.unclear_lines(found.unclear)
     elif form.name == SUMMARY:
         for row in changes.change_rows(found.changes, renames):
-            yield row.line().with_around("", " ?" if row.path in shared else f"  {makers[row.path]}" if makers else "")
+            yield row.line().with_around("", " ?" if row.path in shared else "  " + makers.get(row.path, "?") if makers else "")
         yield Line(_summary_line(found.changes, renames) if found.changes else "no difference")
         yield from changes.unclear_lines(found.unclear)
     else:
