@@ -117,12 +117,9 @@ def _write_page(context: "Context", options: "ParsedOptions", given: Sequence[st
 
     if options.all or options.text is not None or options.regex is not None:
         raise errors.UsageError("log: --html takes only -n and PATH")
-    with context.store.hold_shared_lock():
-        view = TurnView(context)
-        scope = paths_of(context, given, _Points(context, safety=False), options, worktree=False)
-        rows = view.rows(options.number)
-        about = f"what changed {', '.join(map(printable, scope))}" if scope else "what changed"
-        write_page(context, options, view, about, parts_of(context, view, rows, scope), done)
+    view, scope = TurnView(context), paths_of(context, given, _Points(context, safety=False), options, worktree=False)
+    about = f"what changed {', '.join(map(printable, scope))}" if scope else "what changed"
+    write_page(context, options, view, about, parts_of(context, view, view.rows(options.number), scope), done)
     return OK
 
 

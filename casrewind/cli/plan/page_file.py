@@ -46,7 +46,8 @@ def write_page(
     place = os.path.join(options.directory, options.html or "")
     _refuse_to_replace(place)
     maker = PageMaker(view, has_prompts=not options.no_prompts, makers=makers or {})
-    page = maker.make(f"{os.path.basename(context.root.path)}: {about}", parts)
+    with context.store.hold_shared_lock():  # gc waits until all of it is read
+        page = maker.make(f"{os.path.basename(context.root.path)}: {about}", parts)
     done()
     if page.secrets:
         names = _first(page.secrets)
