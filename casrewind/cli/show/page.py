@@ -21,7 +21,8 @@ from ...model.manifest import FILE, PURGED, Entry
 from ...model.turn_records import BACKGROUND, OPERATIONS, Forgotten, Outside, Reset, Row, SavedRow, Turn
 from . import patch
 from .changes import changes_with_renames, entry_details
-from .rows import RowText, RowWriter
+from .row_columns import RowText
+from .rows import RowWriter
 from .syntax import MOST_COLOURED, Spans, syntax_spans
 from .text import SIGNS, human_size
 
