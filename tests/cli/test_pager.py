@@ -115,6 +115,15 @@ def test_the_patch_of_a_plan_is_left_with_q(terminal, edited):
     assert session.end()[0] == 0
 
 
+def test_a_long_line_is_broken_between_words_in_the_pager_too(terminal, process, edited, tmp_path):
+    process("save", "-m", "a label of many words that says what was done, and why, and what is still to be done after it", code=0)
+    terminal("show", "last", environment=saving(tmp_path / "kept"), size=(24, 50)).end()
+    lines = COLOUR.sub(b"", (tmp_path / "kept").read_bytes()).decode().splitlines()[:-1]
+    assert max(len(line) for line in lines if len(line.split()) > 2) <= 50
+    at = next(at for at, line in enumerate(lines) if line.startswith("  label     a label of"))
+    assert lines[at + 1].startswith("            ") and "to be done" in "".join(lines[at : at + 4])
+
+
 @pytest.mark.parametrize("line", [("help", "--all"), ("restore", "--help"), ("help", "restore")])
 def test_a_long_help_is_paged(terminal, tmp_path, line):
     code, shown = terminal(*line, environment=saving(tmp_path / "kept")).end()

@@ -36,6 +36,7 @@ class _State:
 
     has_reported = False
     last_error = "", ""
+    paged_columns = 0
 
 
 # -- lines and JSON
@@ -95,8 +96,15 @@ def _parts_that_fit(line: str, columns: int) -> Iterable[str]:
     return (part.text for part in folded_line(Line(line), columns))
 
 
+def set_paged_columns(columns: int) -> None:
+    """Set the columns of the terminal behind a pager that reads standard output. 0: no pager does."""
+    _State.paged_columns = columns
+
+
 def _columns_of(stream: TextIO) -> int:
     """The columns of a terminal, 0 = none is there, or nobody knows them."""
+    if _State.paged_columns and stream is sys.stdout:
+        return _State.paged_columns
     try:
         return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     except (OSError, ValueError):

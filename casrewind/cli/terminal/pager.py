@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 from ..._typing import TYPE_CHECKING, Any
 from . import colour_decision
-from .lines import drop_output
+from .lines import drop_output, set_paged_columns
 from .table import set_width, terminal_width
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ def _redirect_to_pager(started: "subprocess.Popen[bytes]") -> int:
     assert started.stdin is not None
     sys.stdout.flush()
     set_width(terminal_width())
+    set_paged_columns(terminal_width())
     colour_decision.record_if_paged(is_paged=True)
     number = sys.stdout.fileno()
     saved = os.dup(number)
@@ -130,6 +131,7 @@ def _redirect_to_terminal(saved: int) -> None:
     os.close(saved)
     _set_line_buffering(on=True)
     set_width(None)
+    set_paged_columns(0)
     colour_decision.record_if_paged(is_paged=False)
 
 
