@@ -358,8 +358,8 @@ class Workspace:
         skip_damaged: bool = False,
         dry_run: bool = False,
     ) -> "Restored":
-        """Reverse what these turns changed, and nothing else; `turns` are numbers (3 or "@3"), ids or values of `turns()`.
-        `undo` reverses it.
+        """Reverse what these turns changed, and nothing else; `turns` are numbers (3, "@3", or "@3.1" of a subagent), ids or values
+        of `turns()`. `undo` reverses it.
 
         Files that were edited since are merged by lines: `Restored.merged`. A path with a conflict stays as it is, and
         `Restored.kept` has the reason. With `conflicts`, its file gets the lines of before the turn ("theirs"), or
@@ -372,7 +372,8 @@ class Workspace:
         from .history.turn_view import TurnView
 
         view = TurnView(self._context)
-        chosen = {turn.n: turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
+        chosen = {(turn.n, -turn.subagent): turn for turn in (view.find_turn(getattr(one, "id", "") or str(one)) for one in turns)}
+        chosen = {place: turn for place, turn in chosen.items() if not place[1] or (turn.n, 0) not in chosen}
         if not chosen or conflicts not in (path_merger.ASIDE, path_merger.THEIRS, path_merger.MARKERS):
             raise errors.UsageError("revert takes one turn or more, and conflicts as theirs or markers")
         prepare = partial(
@@ -399,11 +400,12 @@ class Workspace:
 
     def turns(self, most: int | None = None) -> "list[Turn]":
         """The newest `most` turns of this worktree with their changes, newest first. A turn is a prompt and everything
-        until its end. `@N` names the state before turn N, wherever a method accepts a checkpoint."""
+        until its end; `Turn.subagents` has the parts of its subagents. `@N` names the state before turn N, wherever a method accepts a
+        checkpoint."""
         from .history.turn_view import TurnView
 
         view = TurnView(self._context)
-        return [view.with_changes(turn) for turn in view.turns[:most]]
+        return [view.with_changes_of_subagents(view.with_changes(turn)) for turn in view.turns[:most]]
 
     def back(
         self,

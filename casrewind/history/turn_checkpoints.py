@@ -12,7 +12,7 @@ from ..model.turn_records import PastOperation, Point
 from ..store.catalog import UNMARKED, Marked
 from .checkpoint_names import label_of
 
-_OF_SUBAGENT = ("SubagentStop",)  # events that report a subagent's end
+_OF_SUBAGENT = ("SubagentStop", "subagentStop")  # events that report a subagent's end
 
 
 def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[frozenset[str], ...]:

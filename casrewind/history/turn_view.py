@@ -231,10 +231,10 @@ class TurnView:
         return Maker("turn", turns, None) if turns else Maker("outside", self._outline.background_turn(first, last), None)
 
     def find_turn(self, reference: str) -> Turn:
-        """The turn that `N`, `@N` or the id of its before names, or the subagent that `@N.1` names. Raises CheckpointNotFound."""
+        """The turn that `N`, `@N` or the id of its before names; the subagent of `@N.1` or of such an id. Raises CheckpointNotFound."""
         named = turn_of(reference)
         if named is None:
-            found = next((turn for turn in self.turns if turn.id == reference), None)
+            found = next((one for turn in self.turns for one in (turn, *turn.subagents) if one.id == reference), None)
             if found is None:
                 raise errors.CheckpointNotFound(f"no turn {reference!r}", "casrewind list shows them")
             return found

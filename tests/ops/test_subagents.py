@@ -292,3 +292,15 @@ def test_the_agent_rests_between_its_end_and_the_next_news(told, root):
     changes = dict.fromkeys(("before-news", "behind-answer", "in-answer"), "A")
     assert subagents(told) == {"@1.1": ({}, {}), "@1.2": (changes, {"in-answer": ("@1",)})}
     assert len(list(TurnView(told.context).rows())) == 1, "nothing of it is work in the background"
+
+
+def test_the_api_takes_back_one_two_or_the_turn_with_all_of_them(told, root, workspace):
+    three_at_once(told, root, a1=["one"], a2=["two"], a3=["d/three"])
+    (turn,) = workspace.turns()
+    assert letters(turn.subagents[0].changes) == {"by-shell": "A", "one": "A"}
+    there = lambda: {name for name in ("one", "two", "d/three", "by-shell") if (root / name).exists()}  # noqa: E731
+    for chosen, left in ((["@1.1"], {"two", "d/three", "by-shell"}), ([turn.subagents[1]], {"one", "d/three", "by-shell"}),
+                         (["@1.1", "@1.2"], {"d/three", "by-shell"}), ([1, "@1.2"], set())):  # fmt: skip
+        workspace.revert(chosen)
+        assert there() == left, chosen
+        workspace.undo()

@@ -175,6 +175,16 @@ def test_a_subagents_end_alone_is_none(told, root):
     assert (turn.cut_short, turn.after, letters(turn.changes)) == (True, cut.id, {"sub": "A", "more": "A"})
 
 
+def test_a_subagents_end_alone_is_none_in_any_spelling(workspace, root):
+    told = AgentTurns(workspace, root, agent="cursor")
+    told.tell("beforeSubmitPrompt", prompt="one")
+    plant(root, {"sub": b"1"})
+    told.tell("subagentStop")
+    told.tell("beforeSubmitPrompt", prompt="two")
+    told.tell("stop")
+    assert [turn.cut_short for turn in view(told).turns] == [False, True]
+
+
 def test_gc_takes_whole_turns(told, root, workspace):
     for number in range(12):
         told.prompt(f"t{number}", f"prompt {number}")

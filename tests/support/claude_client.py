@@ -111,8 +111,9 @@ class ClaudeClient:
         return found.json["checkpoints"][::-1] if found.code == 0 else []
 
     def wait_for_more(self, before, number=1, trigger=""):
-        """Wait until there are that many checkpoints more than `before`, the newest made for that reason; all of them."""
-        return wait(self.points, lambda found: len(found) >= before + number and found[-1]["trigger"].startswith(trigger))
+        """Wait until there are that many checkpoints more than `before`, and the last of these or one behind it was made for that reason; all
+        of them. The start of a subagent may be recorded behind the end of the turn."""
+        return wait(self.points, lambda found: any(point["trigger"].startswith(trigger) for point in found[before + number - 1 :]))
 
     def restored(self, point, directory):
         """The files of a checkpoint, written elsewhere."""
