@@ -35,7 +35,7 @@ class Browser:
             [program(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars", "--remote-debugging-pipe",
              f"--user-data-dir={profile}", "--no-first-run", "--disable-background-networking", "--disable-component-update", "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=put_pipes_in_place,
-            env={"PATH": os.environ["PATH"], "HOME": str(profile)},
+            env={"PATH": os.environ["PATH"], "HOME": str(profile), "TMPDIR": str(profile)},
         )  # fmt: skip
         os.close(to_read), os.close(to_write)
         self._said, self._number, self.events = queue.Queue(), 0, []
