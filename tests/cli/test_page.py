@@ -134,7 +134,7 @@ def test_a_file_that_is_no_page_is_not_replaced(shop, casrewind, root, tmp_path)
 
 
 @pytest.mark.parametrize("words, said", [
-    (("show", "last", "--html", "x"), "shows a turn"), (("review", "--json", "--html", "x"), "exclude"), (("log", "-S", "a", "--html", "x"), "only -n and PATH"),
+    (("show", "last", "--html", "x"), "shows a turn"), (("review", "--json", "--html", "x"), "exclude"), (("review", "--done", "--html", "x"), "exclude"), (("log", "-S", "a", "--html", "x"), "only -n and PATH"),
     (("review", "-p", "--html", "x"), "exclude"),
 ])  # fmt: skip
 def test_what_is_no_page_says_why(shop, casrewind, words, said):

@@ -75,7 +75,8 @@ def test_nothing_was_looked_at_yet(workspace, casrewind, root):
 def test_done_marks_the_files_as_they_are_now_and_saves_them_first(shop, casrewind, workspace, root):
     write(root, "mine.md", "by me", "just now")
     before = len(workspace.checkpoints())
-    assert casrewind("review", "--done", code=0).out.startswith("marked as looked at: the files as they are now (c")
+    said = casrewind("review", "--done", code=0).out.splitlines()
+    assert said[0].startswith("marked as looked at: the files as they are now (c") and said[1] == "new until then: @1, @2 and 2 other changes; still new: nothing"
     assert len(workspace.checkpoints()) == before + 1 and seen(workspace) == NOTHING
     assert casrewind("review", code=0).out.splitlines()[-1] == "no difference"
     write(root, "mine.md", "by me")
@@ -84,7 +85,7 @@ def test_done_marks_the_files_as_they_are_now_and_saves_them_first(shop, casrewi
 
 @pytest.mark.parametrize("ref", ["@2", "2", "after:@2"])
 def test_done_up_to_a_turn(shop, casrewind, workspace, ref):
-    casrewind("review", "--done", ref, code=0)
+    assert casrewind("review", "--done", ref, code=0).out.endswith("new until then: @1, @2 and 1 other change; still new: @1 and 1 other change\n")
     assert seen(workspace) == (["give change"], {"change.py": "@1", "mine.md": "you"})
     casrewind("review", "--done", "@3", code=0)
     assert seen(workspace) == ALL

@@ -7,7 +7,7 @@ from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...history import review as reviews
 from ...history.blame import blame_lines
-from ...messages import age_in_words, format_moment
+from ...messages import age_in_words, enumerated, format_moment, plural
 from ...model.diff import topmost_unclear
 from ...model.manifest import FILE
 from ...model.paths import parents
@@ -53,8 +53,14 @@ COMMAND = Command(
 )  # fmt: skip
 
 
+_TURNS = 8
+"""Turns that are named."""
+
+
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind review."""
+    if options.html is not None and (options.json or options.done):
+        raise errors.UsageError("review: --html excludes --done and --json")
     if options.done:
         return _mark(context, options, done)
     if options.ref is not None:
@@ -74,6 +80,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _mark(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """Mark a state as looked at."""
     side = None if options.ref is None else _end_of(Words(context, options), options.ref)
+    new = "" if context.store.oldest(context.root.key) is None else _new_rows(reviews.review(context)[0])
     point = reviewed_state.mark_reviewed(context, None if side is None else side.point)
     done()
     if options.json:
@@ -81,13 +88,21 @@ def _mark(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         what = "the files as they are now" if side is None or side.point is None else f"what was there {age_in_words(point.created_ns)}"
         print_line(f"marked as looked at: {what} ({point.id}); casrewind review shows what changes from here on")
+        left = _new_rows(reviews.review(context)[0])
+        print_line(f"new until then: {new or 'nothing'}; still new: {left or 'nothing'}")
     return OK
+
+
+def _new_rows(found: "Review") -> str:
+    """The rows of a review in a few words: "@1, @2 and 1 other change". What changed after a person looked is among them."""
+    turns = [f"@{row.n}{' (running)' if row.running else ''}" for row in found.rows if isinstance(row, Turn)]
+    others = sum(is_shown(row) for row in found.rows) - len(turns)
+    counts = [plural(number, word) for number, word in ((len(turns) - _TURNS, "other turn"), (others, "other change")) if number > 0]
+    return enumerated([*turns[:_TURNS], *counts])
 
 
 def _write_page(context: "Context", options: "ParsedOptions", found: "Review", view: "TurnView", done: Done) -> int:
     """Write the difference, with the makers of its lines, and the rows as a page."""
-    if options.json:
-        raise errors.UsageError("review: --html and --json exclude each other")
     changed = (change.path for change in found.difference.changes if change.new is not None and change.new.kind == FILE)
     makers = {path: [str(author) for author in authors] for path, authors in blame_lines(context, view, changed)}
     since = "all that is known" if found.marked_ns is None else f"since {format_moment(found.marked_ns)}"
