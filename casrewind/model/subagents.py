@@ -27,7 +27,7 @@ may have made, each with the others that may have made it instead."""
 class Subagent(NamedTuple):
     """A subagent of a turn, as positions in the list of points. `begun` and `ended` are its events, None = not seen. It may have worked
     in the steps of `span`, also behind the turn. `place`: the worktree of its own in which it works, "" = it works here. `written`: the
-    paths that its tools named as written."""
+    paths that its tools named as written; `above`: the directories above them."""
 
     kind: str
     place: str
@@ -35,6 +35,11 @@ class Subagent(NamedTuple):
     ended: int | None
     span: Span
     written: frozenset[bytes]
+    above: frozenset[bytes]
+
+    def has_named(self, change: Change) -> bool:
+        """True if its tools named the path of a change, or one in the directory that this is."""
+        return change.path in (self.above if is_directory(change.new or change.old) else self.written)
 
 
 class Workers:
@@ -97,13 +102,8 @@ class Workers:
 
     def _makers_of(self, change: Change, workers: frozenset[int]) -> frozenset[int]:
         """Those among the workers of a step that may have made a change: the ones that named the path, else all."""
-        is_place = is_directory(change.new or change.old)
-        named = []
-        for number in workers:
-            written = self.rows[number - 1].written if number > ITSELF else ()
-            if change.path in written or (is_place and any(change.path in parents(one) for one in written)):
-                named.append(number)
-        return frozenset(named) or frozenset(number for number in workers if number <= ITSELF or not self.rows[number - 1].place)
+        named = frozenset(number for number in workers if number > ITSELF and self.rows[number - 1].has_named(change))
+        return named or frozenset(number for number in workers if number <= ITSELF or not self.rows[number - 1].place)
 
 
 def _find_subagents(points: Sequence[Point], turn: TurnPositions, ends: Mapping[str, Sequence[int]]) -> Iterator[Subagent]:
@@ -122,7 +122,8 @@ def _find_subagents(points: Sequence[Point], turn: TurnPositions, ends: Mapping[
         end = ended if ended is not None and points[ended].is_saved else turn.spans[-1].last
         written = frozenset(path for at in (*places, *closing) for path in points[at].written)
         one = points[places[0]]
-        yield Subagent(one.subagent_type, one.subagent_root, begun, ended, Span(first, max(first, end)), written)
+        above = frozenset(place for path in written for place in parents(path))
+        yield Subagent(one.subagent_type, one.subagent_root, begun, ended, Span(first, max(first, end)), written, above)
 
 
 def _is_in(span: Span, at: int) -> bool:

@@ -245,7 +245,9 @@ class Outline:
             taken_back=self._taken_back.get(len(self._boundaries.turns) - number) == b"",
         )
         workers = self._workers.get(len(self._boundaries.turns) - number)
-        return turn if workers is None else turn._replace(subagents=tuple(self._subagents_of(turn, workers.rows)))
+        if workers is None or positions.before is None:  # of a turn without its start nothing is known
+            return turn
+        return turn._replace(subagents=tuple(self._subagents_of(turn, workers.rows)))
 
     def _subagents_of(self, turn: Turn, rows: Sequence[Subagent]) -> Iterator[Turn]:
         """The subagents of a turn. One without an end may have worked until the turn's end."""

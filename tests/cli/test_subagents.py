@@ -91,7 +91,7 @@ def test_one_is_reverted_and_the_rows_name_it(agent, casrewind, root):
 def test_json_has_them(agent, casrewind):
     two, one = casrewind.json("list")["turns"][1], casrewind.json("list")["turns"][0]
     assert (one["subagent"], one["subagents"]) == (None, [])
-    assert [(each["n"], each["name"], each["type"], each["changes"]["added"]) for each in two["subagents"]] == [
+    assert [(each["subagent"], each["name"], each["prompt"], each["changes"]["added"]) for each in two["subagents"]] == [
         (1, "@2.1", "explore", 1), (2, "@2.2", "general-purpose", 2), (3, "@2.3", "plan", 1),
     ]  # fmt: skip
     assert two["subagents"][1]["among"] == [{"path": "log", "names": ["@2.3"]}]

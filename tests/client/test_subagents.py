@@ -96,7 +96,7 @@ def rows(turn):
 
 def test_two_in_a_row_have_a_row_each_and_their_own_changes(worked):
     turn = worked.turns["do both"]
-    assert [(one["type"], one["cut_short"], one["worktree"]) for one in turn["subagents"]] == [("general-purpose", False, None)] * 2
+    assert [(one["prompt"], one["cut_short"], one["worktree"]) for one in turn["subagents"]] == [("general-purpose", False, None)] * 2
     assert rows(turn) == {"@5.1": (["app.py", "first"], {}), "@5.2": (["app.py", "second"], {})}
     assert turn["changes"] == {"added": 2, "modified": 1, "removed": 0}
     assert "do both (2 subagents)" in worked.client.casrewind("list", code=0).out

@@ -304,3 +304,24 @@ def test_the_api_takes_back_one_two_or_the_turn_with_all_of_them(told, root, wor
         workspace.revert(chosen)
         assert there() == left, chosen
         workspace.undo()
+
+
+def test_of_a_turn_whose_start_was_forgotten_no_subagent_is_told(told, root):
+    told.prompt("p", "refactor")
+    told.begin("p", "a1")
+    told.stop("p")
+    plant(root, {"x": b"1\n"})
+    told.end("p", "a1")
+    points = [pair for pair in told.context.store.checkpoints() if pair[0].trigger != "prompt"]
+    (turn,) = TurnView(told.context, everything=points).turns
+    assert (turn.before, turn.subagents) == (None, ())
+
+
+def test_the_start_of_one_is_recorded_however_short_ago_a_tool_was(told):
+    """Tools are at most recorded every 15 seconds."""
+    told.prompt("p", "refactor")
+    told.tell("PostToolBatch", "p")
+    point = told.begin("p", "a1")
+    event = told.event("SubagentStart", "p", agent_id="a2", agent_type="explore")
+    assert not agent_event.is_too_soon(told.context, event, point.created_ns + 1)
+    assert agent_event.is_too_soon(told.context, told.event("PostToolBatch", "p"), point.created_ns + 1)

@@ -114,9 +114,10 @@ def unclear(found: Iterable[Change]) -> Shape:
 
 
 def turn(found: Turn) -> Shape:
-    """A turn as in list --json."""
+    """A turn, or a subagent of one, as in list --json."""
     return {
         "n": found.n,
+        "name": found.name,
         "id": found.id,
         "session": found.session or None,
         "agent": found.agent or None,
@@ -138,36 +139,13 @@ def turn(found: Turn) -> Shape:
         "purged": len(found.purged),
         "damaged": found.damaged,
         "subagent": found.subagent or None,
-        "subagents": [subagent(one) for one in found.subagents],
-        "among": _among(found),
+        "subagents": [turn(one) for one in found.subagents],
+        "among": [{**path(place), "names": list(names)} for place, names in found.among],
+        "worktree": found.place or None,
         "not_saved": found.not_saved,
         "taken_back": found.taken_back,
         "branch": found.branch or None,
     }
-
-
-def subagent(found: Turn) -> Shape:
-    """A subagent of a turn as in list --json."""
-    return {
-        "n": found.subagent,
-        "name": found.name,
-        "type": found.prompt,
-        "worktree": found.place or None,
-        "started_at": _time_or_none(found.started_ns),
-        "ended_at": None if found.running else _time_or_none(found.ended_ns),
-        "before": found.before,
-        "after": found.after,
-        "running": found.running,
-        "cut_short": found.cut_short,
-        "changes": _counts_or_none(found.changes),
-        "paths": _shown_paths(found.changes),
-        "among": _among(found),
-        "damaged": found.damaged,
-    }
-
-
-def _among(found: Turn) -> list[Shape]:
-    return [{**path(place), "names": list(names)} for place, names in found.among]
 
 
 def row(found: Row) -> Shape:
