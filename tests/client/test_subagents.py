@@ -67,7 +67,10 @@ def worked(start):
         terminal.wait_until_idle()
 
     terminal.say("do both")
-    let("first", "second", turns=1)
+    gates["first"].set()
+    ends = 4  # of the turn, of the first one; the news of it, and the answer, in which the second one begins
+    wait(client.points, lambda points: [point["trigger"] for point in points].count("turn_end") >= ends)
+    let("second", turns=1)
     terminal.say("do three")
     gates["three"].set()
     terminal.until(lambda: all((client.project / name).exists() for name in ("red", "green", "by-shell")))
