@@ -146,7 +146,9 @@ def test_a_link_to_a_line_shows_it_in_either_form(browser, shop):
     page = browser.page()
     page.open(shop)
     line = page.run("[...document.querySelectorAll('#t2 td[id]')].find((td) => td.parentNode.textContent.includes('cents')).id")
+    page.open("about:blank")
     page.open(f"{shop}#{line}")
+    page.wait("document.querySelector('section.chosen')?.id === 't2'")
     assert chosen(page) == "t2" and page.run(f"document.querySelector('td:target').id === '{line}'")
     page.press("s")
     assert page.run("document.querySelectorAll('#t2 table.beside').length") == 2
