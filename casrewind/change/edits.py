@@ -117,9 +117,8 @@ def _follow_moves(
             continue
         place = path
         while not os.path.lexists(os.path.join(os.fsencode(view.tree.root), place)):
-            view.scan_worktree()  # it may have been moved since the newest checkpoint
-            edit = next(provenance.steps_at(place), None)
-            moved = None if edit is None or edit.new is not None or not taken.isdisjoint(edit.makers.turns) else provenance.moved_away(edit)
+            edit = next(provenance.edits_of(place, None), None)
+            moved = None if edit is None or not taken.isdisjoint(edit.makers.turns) else provenance.moved_away(edit)
             if moved is None or moved.path in found or not places.covers(moved.path):
                 break
             place = moved.path

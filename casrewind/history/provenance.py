@@ -142,22 +142,24 @@ class Provenance:
         sought = [(first - 1, last) for first, last in chosen]
         now = lines
         try:
-            for edit in self.edits_of(path, present):
-                if not sought:
-                    break
-                if edit.old is None or edit.old.kind != FILE:
+            edits = self.edits_of(path, present)
+            while sought and (edit := next(edits, None)) is not None:
+                entry = edit.old
+                if entry is None and (moved := self.moved_here(edit)) is not None:
+                    entry, edits = moved.old, self.edits_before(moved.source, moved.old, edit.order - 1)
+                if entry is None or entry.kind != FILE:
                     found.append(edit.makers)
                     break
-                old = lines_of(read(edit.old))
+                old = lines_of(read(entry))
                 touched = blocks(old, now)
                 left = []
                 for start, end in sought:
                     if any(block.new_start <= end and start <= block.new_end for block in touched):
                         found.append(edit.makers)
                     else:
-                        before = [block for block in touched if block.new_end < start]
-                        moved = before[-1].old_end - before[-1].new_end if before else 0
-                        left.append((start + moved, end + moved))
+                        above = [block for block in touched if block.new_end < start]
+                        shift = above[-1].old_end - above[-1].new_end if above else 0
+                        left.append((start + shift, end + shift))
                 sought, now = left, old
         except (errors.StoreDamaged, errors.ManifestRefused, FileMovedOn):
             return NOBODY_KNOWN

@@ -504,6 +504,24 @@ def test_lines_are_taken_back_where_a_person_moved_the_file(agent, is_saved):
     assert picture(agent.root) == before
 
 
+def test_lines_are_taken_back_where_a_person_moved_the_file_after_an_undo(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    (agent.root / "a.py").rename(agent.root / "moved.py")
+    revert(agent, 1)
+    agent.workspace.undo()
+    agent.workspace.restore("@1")
+    agent.workspace.undo()
+    revert(agent, 1)
+    assert read(agent, "moved.py") == text() and not (agent.root / "a.py").exists()
+
+
+def test_a_conflict_in_a_file_that_was_moved_names_who_wrote_the_lines(agent):
+    turn(agent, "first", {"a.py": text(l1=b"first")})
+    write(agent.root, {"a.py": text(l1=b"mine")})
+    turn(agent, "second", {"a.py": None, "moved.py": text(l1=b"mine")})
+    assert reasons(revert(agent, 2)) == {b"moved.py": "line 1 was edited since by you"}
+
+
 def test_lines_are_not_taken_back_outside_of_the_paths_that_are_named(agent):
     turn(agent, "first", {"a.py": text(l1=b"first")})
     (agent.root / "a.py").rename(agent.root / "moved.py")

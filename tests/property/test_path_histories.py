@@ -219,26 +219,41 @@ def one_of(base, ours, theirs):
     return theirs if ours == base else None
 
 
+def moved_by_others(history, turns, name):
+    """The name to which somebody else moved a file since, None if it was not moved so."""
+    other = "b" if name == "a" else "a"
+    went = [at for at, (old, new) in enumerate(zip(history.seen, history.seen[1:])) if old[name] is not None and new[name] is None]
+    if history.files[name] is not None or history.files[other] is None or not went:
+        return None
+    old, new = history.seen[went[-1]], history.seen[went[-1] + 1]
+    is_of_turns = any(turn.first <= went[-1] < turn.last for turn in turns)
+    return other if not is_of_turns and old[other] is None and new[other] is not None and new[other].word == old[name].word else None
+
+
 def expected(history, turns, *, shared=False):
     """(what is there when these turns were taken back, newest first; the names that are left alone)."""
-    taken, left, result, steps = set(turns), set(), {}, {}
+    taken, left, result, steps = set(turns), set(), dict(history.files), {}
     for name in NAMES:
         found = [(turn, history.seen[turn.first][name], history.seen[turn.last][name]) for turn in turns]
         found = steps[name] = [step for step in found if step[1] != step[2]]
-        result[name] = history.files[name]
         if not shared and any(turn.is_unseen or (turn.beside is not None and turn.beside not in taken) for turn, _, _ in found):
             is_only_unseen = not any(turn.beside is not None and turn.beside not in taken for turn, _, _ in found)
-            if not (is_only_unseen and len(found) == 1 and found[0][1] == result[name]):
+            if not (is_only_unseen and len(found) == 1 and found[0][1] == history.files[name]):
                 left.add(name)
             continue
-        file = history.files[name]
+        place, other = name, moved_by_others(history, turns, name)
+        is_touched = any(history.seen[turn.first][other] != history.seen[turn.last][other] for turn in turns) if other else False
+        if other and found and not is_touched and all(old and new for _, old, new in found):
+            place = other
+        file = history.files[place]
         for _, old, new in found:
             file, is_conflict = merged(new, file, old)
             if is_conflict:
-                left.add(name)
+                left.add(place)
                 break
         else:
-            result[name] = file
+            if found:
+                result[place] = file
     now, homeless = history.files, set()
     for name in left:
         homeless |= {old.word for _, old, _ in steps[name] if old is not None and (now[name] is None or now[name].word != old.word)}
