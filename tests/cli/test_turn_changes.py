@@ -263,7 +263,7 @@ def test_the_same_rows_after_gc_without_index_in_another_worktree_and_in_a_fork(
         fork.stop("x")
     forked = casrewind.json("list")
     assert [turn["n"] for turn in forked["turns"]] == list(range(1, len(kept["turns"]) + 2))
-    assert [{**turn, "n": turn["n"] - 1} for turn in forked["turns"][1:]] == kept["turns"]
+    assert [{**turn, "n": turn["n"] - 1, "name": f"@{turn['n'] - 1}"} for turn in forked["turns"][1:]] == kept["turns"]
     assert forked["turns"][0]["paths"] == ["forked"] and forked["turns"][0]["session"] == B
     other = tmp_path / "other"
     plant(other, {"g": b"1"})
