@@ -96,24 +96,27 @@ def edits_of_turns(
 
 
 def _find_certain_steps(provenance: Provenance, path: bytes, taken: frozenset[int]) -> list[PathEdit]:
-    """The steps in which these turns, and nobody else, edited a file, newest first. None of them if one made it, or took it away."""
-    found = []
-    for edit in provenance.steps_at(path):
-        is_certain = bool(edit.makers.turns) and taken.issuperset(edit.makers.turns) and not (edit.makers.is_person or edit.is_background)
-        if is_certain and any(entry is None or entry.kind != FILE for entry in (edit.old, edit.new)):
-            return []
-        if is_certain:
-            found.append(PathEdit(min(edit.makers.turns), Change(path, edit.old, edit.new), is_unclear=False))
-    return found
+    """The steps in which only these turns edited a file, newest first. [] if one of the steps made the file or removed it."""
+    certain = [
+        PathEdit(min(edit.makers.turns), Change(path, edit.old, edit.new), is_unclear=False)
+        for edit in provenance.steps_at(path)
+        if edit.makers.turns and taken.issuperset(edit.makers.turns) and not (edit.makers.is_person or edit.is_background)
+    ]
+    return certain if _are_edits_of_file(certain) else []
+
+
+def _are_edits_of_file(steps: Iterable[PathEdit]) -> bool:
+    """True if none of the steps made the path, removed it, or made another kind of it."""
+    return all(side is not None and side.kind == FILE for step in steps for side in (step.change.old, step.change.new))
 
 
 def _follow_moves(
     view: TurnView, provenance: Provenance, edits: dict[bytes, list[PathEdit]], taken: frozenset[int], places: paths.PathScope
 ) -> dict[bytes, list[PathEdit]]:
-    """The edits, those of a file that somebody else moved since at its present path."""
+    """The edits by path. If somebody else moved a file since, its edits are under its new path."""
     found = dict(edits)
     for path, steps in edits.items():
-        if any(side is None or side.kind != FILE for step in steps for side in (step.change.old, step.change.new)):
+        if not _are_edits_of_file(steps):
             continue
         place = path
         while not os.path.lexists(os.path.join(os.fsencode(view.tree.root), place)):
@@ -130,8 +133,7 @@ def _follow_moves(
 
 
 def name_parts(plan: Plan, done: Edits) -> Plan:
-    """The plan, whose reasons tell of which paths only a part is taken back. Where not even that can be, the path is left alone for
-    the reason that all of it has."""
+    """The plan, with "in part" before the reason of each path that is taken back in part. A path that is left alone keeps its reason."""
     in_part = {item.path for item in done.kept if item.path in done.by_path}
     planned = {action.path for action in plan.actions} if in_part else ()
     found = (item for item in plan.kept if item.path not in in_part or item.why == SHARED)
@@ -140,7 +142,7 @@ def name_parts(plan: Plan, done: Edits) -> Plan:
 
 
 def _with_changes(view: TurnView, turn: Turn) -> Turn:
-    """A turn with its changes. Raises CheckpointNotFound if nobody can tell them from those of other turns."""
+    """A turn with its changes. Raises CheckpointNotFound if other turns changed files at the same time and no checkpoint divides them."""
     if turn.not_saved:
         raise errors.CheckpointNotFound(
             f"what {turn.name} changed cannot be told from the edits of the turns beside it: {NOT_SAVED}",

@@ -14,7 +14,6 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model import manifest
 from ..model import plan as plans
-from ..model.diff import Change
 from ..model.manifest import FILE, Entry
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, Kept, Plan
@@ -54,28 +53,21 @@ def keep_moved_files(
 
 
 def _find_moved_files(
-    contents: PathContents,
-    done: Edits,
-    versions: Versions | None,
-    left: Mapping[bytes, Entry | None],
-    actions: Iterable[Action],
+    contents: PathContents, done: Edits, versions: Versions | None, left: Mapping[bytes, Entry | None], actions: Iterable[Action]
 ) -> list[Kept]:
     """The files of a plan that would lose what one of the paths had that are left alone. `left`: these, with their present
     entries."""
     lines = _LinesOfFiles(contents)
-
-    def changes(path: bytes, *kinds: Mapping[bytes, Sequence[PathEdit]]) -> list[Change]:
-        return [edit.change for edits in kinds for edit in edits.get(path, ())]
-
     going = [
         _File(action.path, action.before) for action in actions
-        if action.before is not None and _loses_content(action) and lines.is_put_there(action.path, changes(action.path, done.by_path))
+        if action.before is not None and _loses_content(action) and lines.is_put_there(action.path, done.by_path.get(action.path, ()))
     ]  # fmt: skip
     if not going:
         return []
     gone = []
     for path, there in left.items():
-        had = [change.old for change in changes(path, done.by_path, done.left) if change.old is not None and _is_text_or_data(change.old)]
+        sides = [edit.change.old for edits in (done.by_path, done.left) for edit in edits.get(path, ())]
+        had = [entry for entry in sides if entry is not None and _is_text_or_data(entry)]
         if had and versions is not None:  # two turns rewrote it: what was moved is like what lay between them, and like nothing before
             had += [entry for entry in versions(path) if _is_text_or_data(entry)]
         for entry in {entry.digest: entry for entry in had}.values():
@@ -132,9 +124,9 @@ class _LinesOfFiles:
             self._known[entry.digest] = Counter(data.splitlines())
         return self._known[entry.digest]
 
-    def is_put_there(self, path: bytes, changes: Iterable[Change]) -> bool:
-        """True if one of these changes made the file, or put another one in its place."""
-        sides = ((change.old, change.new) for change in changes if change.new is not None and _is_text_or_data(change.new))
+    def is_put_there(self, path: bytes, edits: Iterable[PathEdit]) -> bool:
+        """True if one of these edits made the file, or put another one in its place."""
+        sides = ((edit.change.old, edit.change.new) for edit in edits if edit.change.new is not None and _is_text_or_data(edit.change.new))
         return any(
             old is None or not _is_text_or_data(old) or not self.are_alike(_File(path, old), _File(path, new)) for old, new in sides
         )

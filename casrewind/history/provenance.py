@@ -89,6 +89,8 @@ class Provenance:
         self._intervals = takewhile(lambda interval: interval.order > 2 * since, view.intervals())
         self._changes: dict[bytes, list[tuple[Interval, Change]]] = {}
         """The changes of each path in the intervals that were read so far, newest first."""
+        self._renames: dict[int, tuple[Rename, ...]] = {}
+        """The renames of each step that was asked for, by its order."""
         self._doubtful: dict[int, frozenset[bytes]] = {}
         self._finders: dict[str, Finder] = {}
         """Of the checkpoints to which operations went back."""
@@ -176,9 +178,9 @@ class Provenance:
     def steps_at(self, path: bytes) -> Iterator[Edit]:
         """Every edit that a path had, newest first, whatever it has now. What changed since the newest checkpoint is among them if the
         worktree was scanned."""
-        if self._view.seen is not None:
-            latest = (change for change in self._view.changes_since_newest() if change.path == path)
-            yield from (Edit(self._makers_since_newest, path, change.old, change.new, None) for change in latest)
+        latest = self._latest.get(path) if self._view.seen is not None else None
+        if latest is not None:
+            yield Edit(self._makers_since_newest, path, latest.old, latest.new, None)
         for interval, change in self._changes_at(path):
             yield Edit(self._makers_in(interval, path), path, change.old, change.new, interval.row, interval.order)
 
@@ -197,11 +199,12 @@ class Provenance:
         return next((each for each in self._renames_of(edit) if each.source == edit.path), None)
 
     def _renames_of(self, edit: Edit) -> tuple[Rename, ...]:
-        if edit.order:
-            changes = next((interval.changes for interval, _ in self._changes[edit.path] if interval.order == edit.order), ())
-        else:
-            changes = self._view.changes_since_newest()
-        return find_renames(comparison_of_changes(self._context, changes, to_now=not edit.order))
+        """The renames in the step of an edit. Many files may be moved in one: it is looked at once."""
+        if edit.order not in self._renames:
+            steps = (interval.changes for interval, _ in self._changes.get(edit.path, ()) if interval.order == edit.order)
+            changes = next(steps, ()) if edit.order else self._latest.values()
+            self._renames[edit.order] = find_renames(comparison_of_changes(self._context, changes, to_now=not edit.order))
+        return self._renames[edit.order]
 
     def entry_in(self, point: Checkpoint, path: bytes) -> Entry | None:
         """The entry of a path in a checkpoint."""
@@ -245,6 +248,11 @@ class Provenance:
     def _has_entry(self, point: Checkpoint, path: bytes, entry: Entry | None) -> bool:
         """True if a checkpoint has this entry at a path."""
         return same_for_restore(self.entry_in(point, path), entry)
+
+    @cached_property
+    def _latest(self) -> dict[bytes, Change]:
+        """What changed since the newest checkpoint, by path. Scans the worktree."""
+        return {change.path: change for change in self._view.changes_since_newest()}
 
     @cached_property
     def _newest(self) -> Callable[[bytes], Entry | None]:

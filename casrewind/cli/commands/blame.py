@@ -12,7 +12,7 @@ from ...worktree import root as roots
 from ..grammar.options import JSON, Command, Option
 from ..show import shapes
 from ..show.blamed import blamed_lines
-from ..show.text import DIM, PIPED, SESSION_COLOURS, Line, styled
+from ..show.text import DIM, PIPED, Line, colour_of_session, styled
 from ..terminal.lines import print_json, print_lines
 from ..terminal.pager import pager
 from ..terminal.table import terminal_width
@@ -67,8 +67,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _meanings(runs: list[AuthoredLines]) -> Iterator[Line]:
     """What the names of authors mean that do not say it themselves."""
-    names = {run.author.kind: str(run.author) for run in runs}
-    for kind, name in names.items():
+    for kind, name in {run.author.kind: str(run.author) for run in runs}.items():
         if kind in _MEANINGS:
             yield styled((f"{name}: {_MEANINGS[kind]}", DIM))
 
@@ -93,7 +92,7 @@ def _range_of(text: str | None, found: Blame) -> tuple[int, int]:
 def _lines(found: Blame, runs: list[AuthoredLines]) -> Iterator[Line]:
     """A line of output for each line of the file; of a file without lines, one."""
     for line in blamed_lines(found, runs, has_ages=terminal_width() >= _LEAST_FOR_AGES):
-        style = DIM if line.session is None else SESSION_COLOURS[line.session % len(SESSION_COLOURS)][1]
+        _, style = colour_of_session(line.session)
         yield styled((line.head, style), f"  {line.text}")._replace(is_content=True)
 
 

@@ -10,7 +10,7 @@ from ...messages import age_in_words, plural, printable
 from ...model.diff import Change
 from ...model.manifest import FILE
 from ..show.changes import entry_details
-from ..show.text import SESSION_COLOURS, cut_to, human_size
+from ..show.text import colour_of_session, cut_to, human_size
 from . import picker_rows
 from .file_tree import TreeLine
 from .patch_lines import PatchLine
@@ -51,7 +51,7 @@ def timeline_row(found: PickerTimeline, row: PickerRow, width: int, *, is_base: 
 def _start_of_row(found: PickerTimeline, row: PickerRow, digits: int, *, is_base: bool) -> Text:
     """What stands in front of a title."""
     session = picker_rows.session_of(row)
-    colour, _ = SESSION_COLOURS[found.sessions.get(session, 0) % len(SESSION_COLOURS)]
+    colour, _ = colour_of_session(found.sessions.get(session, 0))
     text = Text().append("▌" if session else " ", style=colour).append(f"{picker_rows.number_of_turn(row):<{digits}}", style="dim")
     text.append("◆" if is_base else "")
     if row.is_inside:

@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from ... import programs
 from ...messages import printable
+from ...model.diff import Change
 from ...model.turn_records import Turn
 from ..plan.hunks import has_hunks
 from . import picker_rows
@@ -254,32 +255,35 @@ class PickerKeys:
 
     def blame(self) -> None:
         """Show who wrote each line of the selected file, or its patch again."""
-        line = self.view.chosen_file()
-        if not self.state.is_opened or line is None or line.change is None:
-            self.view.show_answer("open a row and go to a file first: B shows who wrote its lines")
-            return
-        if not os.path.isfile(self.reader.model.absolute_path(line.change.path)):
-            self.view.show_answer(f"{printable(line.change.path)} is not there now: B shows files as they are now")
+        change = self._file_that_is_there("B shows who wrote its lines", "B shows files as they are now")
+        if change is None:
             return
         self.view.show_and_focus("#patch")
         if self.state.is_blamed:
             self.reader.start_patch_job()
         else:
             self.state.is_blamed = True
-            self.reader.start_blame_job(line.change)
+            self.reader.start_blame_job(change)
         self.view.show_answer("")
+
+    def _file_that_is_there(self, why_a_file: str, why_there: str) -> Change | None:
+        """The change of the selected file, if the file is in the worktree now. Else the answer is what is missing, and why."""
+        line = self.view.chosen_file()
+        if not self.state.is_opened or line is None or line.change is None:
+            self.view.show_answer(f"open a row and go to a file first: {why_a_file}")
+            return None
+        if not os.path.isfile(self.reader.model.absolute_path(line.change.path)):
+            self.view.show_answer(f"{printable(line.change.path)} is not there now: {why_there}")
+            return None
+        return line.change
 
     def edit(self) -> None:
         """Open the selected file of the worktree in the editor, then look at the worktree again."""
-        line = self.view.chosen_file()
-        if not self.state.is_opened or line is None or line.change is None:
-            self.view.show_answer("open a row and go to a file first: e edits that file")
+        change = self._file_that_is_there("e edits that file", "there is nothing to edit")
+        if change is None:
             return
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        place = self.reader.model.absolute_path(line.change.path)
-        if not os.path.isfile(place):
-            self.view.show_answer(f"{printable(line.change.path)} is not there now: there is nothing to edit")
-            return
+        place = self.reader.model.absolute_path(change.path)
         try:
             name, *words = shlex.split(editor)
             program = programs.find_program(name, os.environ)
@@ -291,7 +295,7 @@ class PickerKeys:
             self.view.show_answer(f"cannot start the editor {editor!r}: {error}")
             return
         self.view.show_answer(f"the editor ended with {code}" if code else "")
-        self.state.wanted = line.change.path
+        self.state.wanted = change.path
         self.reader.scan_worktree()
 
     def copy(self) -> None:

@@ -15,7 +15,7 @@ from ...model.manifest import FILE
 from ..show import diffstat, patch
 from ..show.blamed import blamed_lines
 from ..show.syntax import STRING, Spans, syntax_spans
-from ..show.text import SESSION_COLOURS, human_size
+from ..show.text import colour_of_session, human_size
 
 if TYPE_CHECKING:
     from ...history.compare import Comparison
@@ -63,7 +63,7 @@ def blame_as_lines(found: Blame) -> list[PatchLine]:
     """A file as lines with their authors."""
     lines = [PatchLine(f"who wrote {printable(found.path)}, as it is now", "", -1, [])]
     for line in islice(blamed_lines(found, found.runs, has_ages=False), MOST_LINES):
-        colour = "dim" if line.session is None else SESSION_COLOURS[line.session % len(SESSION_COLOURS)][0]
+        colour, _ = colour_of_session(line.session)
         text = f"{line.head}  {_printable_line(line.text.encode('utf-8', 'surrogateescape'))}"
         lines.append(PatchLine(text, " ", -1, [(0, len(line.head), colour)]))
     if len(found.lines) > MOST_LINES:

@@ -273,11 +273,8 @@ def _why_no_lines(change: Change) -> str:
         return "purged"
     if any(entry.kind != FILE for entry in entries):
         return " -> ".join(dict.fromkeys(entry.kind for entry in entries))
-    return f"binary or too large: {' -> '.join(_size(entry) for entry in (change.old, change.new))}"
-
-
-def _size(entry: Entry | None) -> str:
-    return "absent" if entry is None else human_size(entry.size)
+    sizes = ("absent" if entry is None else human_size(entry.size) for entry in (change.old, change.new))
+    return f"binary or too large: {' -> '.join(sizes)}"
 
 
 def _time_of(row: Row | None) -> int | None:
@@ -296,7 +293,7 @@ def _maker_of(row: Row | None) -> str:
 
 
 def _doubt_about(row: Row | None, path: bytes) -> str:
-    """Who else may have changed a path in a turn, "" = nobody."""
+    """The turns that may have changed a path, if there are several or the turn ended unseen. "" = the turn alone."""
     if not isinstance(row, Turn):
         return ""
     others = next((numbers for shared, numbers in row.shared if shared == path), ())

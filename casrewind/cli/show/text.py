@@ -21,7 +21,7 @@ COLOURS = {"+": "32", "-": "31", "~": "33", "R": "36"}
 """The colour of each sign, and of a rename."""
 BOLD, DIM, RED_BOLD, CYAN = "1", "2", "1;31", "36"
 """Styles, as a terminal's control sequences have them."""
-SESSION_COLOURS = (("cyan", "36"), ("magenta", "35"), ("yellow", "33"), ("green", "32"), ("blue", "34"), ("red", "31"))
+_SESSION_COLOURS = (("cyan", "36"), ("magenta", "35"), ("yellow", "33"), ("green", "32"), ("blue", "34"), ("red", "31"))
 """The colours of sessions, by their numbers: each one's name, and as a terminal's control sequences have it."""
 SCREEN = 80
 """Columns of a usual terminal, where nobody knows them."""
@@ -68,6 +68,11 @@ class Line(NamedTuple):
         """What is between two places of the text, as a line."""
         styles = ((max(first, start) - start, min(last, end) - start, style) for first, last, style in self.styles)
         return self._replace(text=self.text[start:end], styles=tuple(each for each in styles if each[0] < each[1]))
+
+
+def colour_of_session(number: int | None) -> tuple[str, str]:
+    """The colour of a session, by its number: its name, and as control sequences have it. Dim without a session."""
+    return ("dim", DIM) if number is None else _SESSION_COLOURS[number % len(_SESSION_COLOURS)]
 
 
 Part = str | tuple[str, str]
