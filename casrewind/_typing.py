@@ -23,6 +23,9 @@ else:
     class Protocol:
         """The base class of a protocol. It has no run-time checks."""
 
+        def __class_getitem__(cls, _):
+            return cls
+
     def TypeVar(name, *_, **__):
         """A placeholder for the type variable."""
         return _Placeholder()

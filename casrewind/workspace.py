@@ -21,7 +21,6 @@ from .worktree import root as roots
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .change.execute import Restored
-    from .change.restore import NewKeeper
     from .change.rewind import Rewound
     from .change.worktree_change import Confirm
     from .history.blame import Blame
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from .history.review import Review
     from .model.domain import Domain
     from .model.manifest import Entry
-    from .model.plan import Plan
     from .model.retention import Limits
     from .model.turn_records import Turn
     from .remote.pull import Pulled
@@ -271,8 +269,8 @@ class Workspace:
         """The plan of a restore. Changes and publishes nothing. Raises as `restore`."""
         from .change import restore
 
-        limits, how = paths.check_scope(scope), _keeper(keep_edits)
-        return restore.prepare_restore(self._context, self.checkpoint(point), scope=limits, skip_damaged=skip_damaged, keeper=how).plan()
+        target, limits = self.checkpoint(point), paths.check_scope(scope)
+        return restore.prepare_restore(self._context, target, scope=limits, skip_damaged=skip_damaged, keep_edits=keep_edits).plan()
 
     def restore(
         self,
@@ -302,8 +300,10 @@ class Workspace:
         """
         from .change import restore, worktree_change
 
-        target, limits, how = self.checkpoint(point), paths.check_scope(scope), _keeper(keep_edits)
-        prepare = partial(restore.prepare_restore, self._context, target, scope=limits, skip_damaged=skip_damaged, keeper=how)
+        target, limits = self.checkpoint(point), paths.check_scope(scope)
+        prepare = partial(
+            restore.prepare_restore, self._context, target, scope=limits, skip_damaged=skip_damaged, keep_edits=keep_edits
+        )  # fmt: skip
         return worktree_change.ask_and_carry_out(prepare, confirm)
 
     def materialise(
@@ -410,7 +410,7 @@ class Workspace:
     def back(
         self,
         target: int | str | None = None,
-        confirm: "Callable[[Plan, tuple[bytes, ...]], bool] | None" = None,
+        confirm: "Confirm | None" = None,
         *,
         session: str = "",
         files: bool = True,
@@ -424,18 +424,22 @@ class Workspace:
 
         The turns before the prompt become a new session (a fork), and the old session is unchanged. With `in_place` the
         session itself is cut, with a backup; its client must have ended. If the prompt has no checkpoint, `nearest`
-        accepts the nearest older one. `confirm` is called with the Plan and the paths that other sessions may have
-        changed; if it returns False, Declined is raised. Raises AgentError (no session, too few prompts, a turn that is taken
+        accepts the nearest older one. `confirm` is called as for `restore`; `Plan.foreign` has the paths that other sessions may have
+        changed. Raises AgentError (no session, too few prompts, a turn that is taken
         back, a client that runs), CheckpointError (no checkpoint; the newest turn is elsewhere), else as `restore`. Files go first.
         """
-        from .change.back_without_chat import back_to_prompt
+        from .change import back_without_chat, worktree_change
 
-        return back_to_prompt(self._context, target, session, files=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
+        prepare = partial(
+            back_without_chat.prepare_prompt_back, self._context, target, session,
+            files=files, chat=chat, in_place=in_place, nearest=nearest,
+        )  # fmt: skip
+        return worktree_change.ask_and_carry_out(prepare, confirm)
 
     def fork(
         self,
         point: Checkpoint | str,
-        confirm: "Callable[[Plan, tuple[bytes, ...]], bool] | None" = None,
+        confirm: "Confirm | None" = None,
         *,
         files: bool = False,
         dry_run: bool = False,
@@ -443,9 +447,10 @@ class Workspace:
         """Make a new session of the conversation as it was at a checkpoint; with `files`, restore the files, too. At
         the checkpoint of a prompt, the session ends before the prompt. The old session is unchanged. `confirm` and
         errors as for `back`; `dry_run` changes nothing."""
-        from .change import rewind
+        from .change import rewind, worktree_change
 
-        return rewind.rewind_to_checkpoint(self._context, self.checkpoint(point), both=files, dry_run=dry_run, confirm=confirm)
+        prepare = partial(rewind.prepare_rewind, self._context, self.checkpoint(point), both=files)
+        return worktree_change.ask_and_carry_out(prepare, confirm, dry_run=dry_run)
 
     # -- interrupted restores
 
@@ -534,11 +539,3 @@ class Workspace:
     def scope(self, given: Sequence[str], start: str | os.PathLike[str] = ".") -> tuple[bytes, ...]:
         """Convert paths relative to `start` to paths below the root. Raises UnsafePath for a path outside the root."""
         return roots.paths_below_root(self.root.path, given, os.fspath(start))
-
-
-def _keeper(keep_edits: bool) -> "NewKeeper | None":  # noqa: FBT001 - one argument
-    if not keep_edits:
-        return None
-    from .change.machine_merge import edit_keeper
-
-    return edit_keeper

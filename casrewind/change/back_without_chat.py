@@ -10,13 +10,14 @@ from .._typing import NamedTuple
 from ..context import Context
 from ..history import turns_elsewhere
 from ..history.conversation import find_prompt, whole_session
+from ..history.provenance import OtherSessions
 from ..history.taken_back_turns import AllTakenBack, skipped_in_words, taken_back_error
 from ..history.turn_view import TurnView
 from ..model.checkpoint import Checkpoint
 from ..model.turn_records import Turn
 from . import rewind
-from .restore import NewKeeper
-from .rewind import Confirming, Rewound, restore_and_find_foreign
+from .restore import prepare_restore
+from .rewind import RewindChange, Rewound
 
 
 class FoundTurn(NamedTuple):
@@ -50,26 +51,22 @@ def find_turn(context: Context, wanted: int | str | None, session: str = "", pre
     return None if point is None else FoundTurn(turn, point, skipped, is_taken_back=wanted is not None and bool(taken))
 
 
-def back(
-    context: Context, found: FoundTurn, *, dry_run: bool = False, keeper: NewKeeper | None = None, confirm: Confirming | None = None
-) -> Rewound:
-    """Take the files back to before a turn whose conversation cannot be had. Raises as `restore`, and AgentError as `rewind.back`."""
-    own = frozenset({found.turn.session})
+def prepare_turn_back(context: Context, found: FoundTurn, *, keep_edits: bool = False) -> RewindChange:
+    """The change that takes the files back to before a turn whose conversation cannot be had. Raises as `restore`, and AgentError as
+    `rewind.prepare_back`."""
     refused = taken_back_error(found.turn.n) if found.is_taken_back else None
-    restored, foreign = restore_and_find_foreign(
-        context, found.point, own, dry_run=dry_run, keeper=keeper, confirm=confirm, refused=refused
-    )
-    skipped = skipped_in_words(found.skipped, found.turn.n)
-    notes = (skipped,) if skipped else ()
-    return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
+    others = OtherSessions(context, found.point, frozenset({found.turn.session}))
+    notes = tuple(filter(None, (skipped_in_words(found.skipped, found.turn.n),)))
+    planned = Rewound(None, (), None, notes, dry_run=True, transcript="")
+    files = prepare_restore(context, found.point, keep_edits=keep_edits, others=others)
+    return RewindChange(context, files, None, planned, refused=refused)
 
 
-def back_to_prompt(
-    context: Context, target: int | str | None, session: str, *, files: bool, chat: bool, in_place: bool, nearest: bool,
-    confirm: Confirming | None,
-) -> Rewound:  # fmt: skip
-    """Go back to before a prompt, as `rewind.back`; to before its turn where the conversation cannot be had and is not asked
-    for. Raises as `rewind.back`."""
+def prepare_prompt_back(
+    context: Context, target: int | str | None, session: str, *, files: bool, chat: bool, in_place: bool, nearest: bool
+) -> RewindChange:
+    """The change that goes back to before a prompt, as `rewind.prepare_back`; to before its turn where the conversation cannot be had and
+    is not asked for. Raises as `rewind.prepare_back`."""
     try:
         found = find_prompt(context, target, session, files=files)
     except AllTakenBack:
@@ -80,5 +77,5 @@ def back_to_prompt(
         alone = None if chat or in_place else find_turn(context, target, session)
         if alone is None:
             raise
-        return back(context, alone, confirm=confirm)
-    return rewind.back(context, found, both=files, chat=chat, in_place=in_place, nearest=nearest, confirm=confirm)
+        return prepare_turn_back(context, alone)
+    return rewind.prepare_back(context, found, both=files, chat=chat, in_place=in_place, nearest=nearest)

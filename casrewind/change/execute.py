@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from .. import errors
-from .._typing import NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple
 from ..context import Context
 from ..messages import is_disk_full, printable, reason_of
 from ..model import checkpoint as checkpoints
@@ -28,6 +28,9 @@ from ..store.writer import StoreWriter
 from ..upkeep import save
 from ..worktree.apply import Applier, Outcome
 from .safety_capture import CapturedState
+
+if TYPE_CHECKING:
+    from ..model.turn_records import Turn
 
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size
 
@@ -75,6 +78,10 @@ class Restored(NamedTuple):
     """Removed files that may be the only copies of ignored files. `safety` has them, and is pinned."""
     open_files: tuple[OpenFile, ...] = ()
     """The files that a program has open for writing, if a database is among the paths of the actions."""
+    foreign: tuple[bytes, ...] = ()
+    """Of a rewind: the paths that another session may have changed."""
+    turns: "tuple[Turn, ...]" = ()
+    """Of a restore that keeps edits: the turns that it takes back, newest first."""
 
     @property
     def exact(self) -> bool:

@@ -19,7 +19,7 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
 from ..model.plan import OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
-from ..model.turn_records import BACKGROUND
+from ..model.turn_records import BACKGROUND, Turn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
@@ -36,9 +36,10 @@ _NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, UNSEEN_END, merge.IS_PURGED
 
 
 class KeptEdits:
-    """Makes the plan that keeps edits from the plan of an exact restore to `target` (restore.EditKeeper)."""
+    """Makes the plan that keeps edits from the plan of an exact restore to `target`. `made`: the digests of contents that it
+    made itself. `turns`: those that it takes back, newest first; of another machine none."""
 
-    def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> None:  # noqa: FBT001 - NewKeeper
+    def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool) -> None:
         """Finds the turns. Raises UsageError if none began after `target`, CheckpointNotFound if some were forgotten."""
         self._context = context
         view = TurnView(context)
@@ -53,7 +54,7 @@ class KeptEdits:
         self._numbers = frozenset(turn.n for turn in turns)
         provenance = Provenance(context, view, target.seq, self._numbers)
         done = edits_of_turns(view, turns, scope, provenance, skip_damaged=skip_damaged)
-        self.turns = tuple(turns)
+        self.turns: tuple[Turn, ...] = tuple(turns)
         self._done = done
         self._left = {item.path: _with_way_out(item) for item in done.kept}
         self._provenance: Provenance | None = provenance

@@ -22,7 +22,6 @@ from .edits import Edits, edits_taken_over
 from .keep_edits import KeptEdits
 from .path_merger import PathMerger, lines_in_words
 from .preflight import SKIP_DAMAGED
-from .restore import EditKeeper
 
 _WHY = {
     merge.CONFLICTS: "changed here and on {}", merge.REMOVED: "removed here, and changed on {}",
@@ -30,15 +29,15 @@ _WHY = {
 }  # fmt: skip
 
 
-def edit_keeper(context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> EditKeeper:  # noqa: FBT001 - NewKeeper
-    """The keeper of edits for a target, of whichever machine (restore.NewKeeper)."""
-    return (MachineMerge if target.more.machine else KeptEdits)(context, target, scope, skip_damaged)
+def edit_keeper(context: Context, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool) -> KeptEdits:
+    """What makes the plan that keeps edits, for a target of whichever machine. Raises as MachineMerge and KeptEdits."""
+    return (MachineMerge if target.more.machine else KeptEdits)(context, target, scope, skip_damaged=skip_damaged)
 
 
 class MachineMerge(KeptEdits):
-    """Makes the plan that keeps what was done here from the plan of an exact restore to `target` (restore.EditKeeper)."""
+    """Makes the plan that keeps what was done here from the plan of an exact restore to `target`."""
 
-    def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> None:  # noqa: FBT001 - NewKeeper
+    def __init__(self, context: Context, target: Checkpoint, scope: Sequence[bytes], *, skip_damaged: bool) -> None:
         """Finds what the machine changed. Raises CheckpointNotFound without a common state."""
         self._context, self._machine = context, printable(target.more.machine)
         base = find_common_state(context, target)

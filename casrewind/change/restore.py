@@ -4,12 +4,11 @@ The danger prevented here: a restore overwrites or deletes bytes that no checkpo
 current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from .. import errors
-from .._typing import TYPE_CHECKING, Protocol
+from .._typing import TYPE_CHECKING
 from ..context import Context
-from ..errors import Declined
 from ..history.restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 from ..messages import printable
 from ..model import diff as diffs
@@ -17,8 +16,8 @@ from ..model import history, paths
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.history import Operation
-from ..model.manifest import DIR, Entry
-from ..model.plan import Kept, Merged, Plan
+from ..model.manifest import DIR
+from ..model.plan import Kept, Plan
 from ..model.respelled import refuse_paths_with_one_name
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -28,40 +27,12 @@ from .execute import Restored
 from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 
-if TYPE_CHECKING:  # few restores have edits
-    from ..model.turn_records import Turn
+if TYPE_CHECKING:  # few restores have chosen edits, or go with a conversation
+    from ..history.provenance import OtherSessions
     from .chosen_edits import ChosenEdits
 
 _LATE = "it changed after the checkpoint's time, and was stored as changed"
 _TORN = "was changing while it was saved: its stored bytes may be torn"
-
-
-class EditsKept(Declined):
-    """The user declined this plan, and asks for one that keeps edits made outside of turns."""
-
-
-class EditKeeper(Protocol):
-    """Makes the plan that keeps edits from that of an exact restore. `made`: the digests of contents that it made itself.
-    `turns`: those that it takes back, newest first; of another machine none."""
-
-    made: set[bytes]
-    turns: "tuple[Turn, ...]"
-
-    def plan(self, writer: StoreWriter | DryRunWriter, now: CapturedState, exact: Plan) -> tuple[Plan, CapturedState]:
-        """The plan, and the present state with every path that it touches. New contents go into `writer`."""
-
-    def files_merged_by_lines(self, plan: Plan) -> tuple[Merged, ...]:
-        """The files of the checked plan that are merged by lines."""
-
-    def read_planned(self, path: bytes, entry: Entry) -> bytes | None:
-        """See Restored.read."""
-
-    def paths_with_edits(self, plan: Plan) -> tuple[bytes, ...]:
-        """The paths that do not get the content of the checkpoint, because they keep edits."""
-
-
-NewKeeper = Callable[[Context, Checkpoint, Sequence[bytes], bool], EditKeeper]
-"""Makes the keeper for a restore of these paths to a checkpoint (machine_merge.edit_keeper). The last argument: skip damaged paths."""
 
 
 def prepare_restore(
@@ -70,13 +41,15 @@ def prepare_restore(
     *,
     scope: Sequence[bytes] = (),
     skip_damaged: bool = False,
-    keeper: NewKeeper | None = None,
+    keep_edits: bool = False,
     edits: "ChosenEdits | None" = None,
+    others: "OtherSessions | None" = None,
 ) -> WorktreeChange:
     """The change that resets the worktree (or the paths in `scope`) to `target`.
 
-    `skip_damaged` keeps paths with damaged content in the store as they are. With a `keeper`, only what turns did since is
-    taken back. `edits`: the paths in `scope` that are chosen, and what of each. Raises JournalOpen, RootRefused,
+    `skip_damaged` keeps paths with damaged content in the store as they are. With `keep_edits`, only what turns did since is
+    taken back; of another machine, only what it changed is taken over. `edits`: the paths in `scope` that are chosen, and what
+    of each. `others`: the sessions whose work is named. Raises JournalOpen, RootRefused,
     PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != context.root.key and not target.more.machine:
@@ -84,21 +57,25 @@ def prepare_restore(
             f"checkpoint {target.id} belongs to {printable(target.root)}, not to {printable(context.root.path)}",
             f"restore it there, or elsewhere: casrewind restore {target.id} --to DIR"
         )
-    current = "" if scope or keeper is not None or edits is not None else target.id
-    record = ChangeRecord(Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current), target)
+    current = "" if scope or keep_edits or edits is not None else target.id
+    record = ChangeRecord(Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current), target, others=others)
 
     def look(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
-        return _plan_from_target(context, writer, target, scope, edits, skip_damaged=skip_damaged, keeper=keeper)
+        return _plan_from_target(context, writer, target, scope, edits, skip_damaged=skip_damaged, keep_edits=keep_edits)
 
     return WorktreeChange(context, look, record)
 
 
 def _plan_from_target(
     context: Context, writer: StoreWriter | DryRunWriter, target: Checkpoint, scope: Sequence[bytes], edits: "ChosenEdits | None", *,
-    skip_damaged: bool, keeper: NewKeeper | None,
+    skip_damaged: bool, keep_edits: bool,
 ) -> tuple[Restored, CapturedState]:  # fmt: skip
     """Returns (what a restore would do and keep, the current state)."""
-    keeping = None if keeper is None else keeper(context, target, scope, skip_damaged)
+    keeping = None
+    if keep_edits:
+        from .machine_merge import edit_keeper
+
+        keeping = edit_keeper(context, target, scope, skip_damaged=skip_damaged)
     if scope:
         from ..history.compare import missing_paths
 
@@ -122,8 +99,10 @@ def _plan_from_target(
         plan = plan._replace(actions=chosen_actions(plans.sort_and_pack(plan.actions), edits, writer))
     report = _report_of_restore(target, now, plan, [*plan.kept, *lost, *now.kept, *_torn_paths(plan, record)], scope)
     if keeping is not None:
-        edited = keeping.paths_with_edits(plan)
-        report = report._replace(merged=keeping.files_merged_by_lines(plan), edited=edited, read=keeping.read_planned)
+        report = report._replace(
+            merged=keeping.files_merged_by_lines(plan), edited=keeping.paths_with_edits(plan), read=keeping.read_planned,
+            turns=keeping.turns,
+        )  # fmt: skip
     return report, now
 
 

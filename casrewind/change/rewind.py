@@ -7,7 +7,7 @@ restored first: if that fails, the conversation is not changed. An in-place rewi
 
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from .. import errors, locations
 from .._typing import NamedTuple
@@ -17,7 +17,6 @@ from ..agents.hook_checks import how_to_connect
 from ..agents.prompt_matching import prompt_of_checkpoint
 from ..agents.transcript import Prompt
 from ..context import Context
-from ..errors import Declined
 from ..history import conversation as conversations
 from ..history import turns_elsewhere
 from ..history.conversation import Conversation, RewindTarget
@@ -31,13 +30,8 @@ from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
 from .earlier_fork import find_earlier_fork
 from .execute import Restored
-from .restore import NewKeeper, prepare_restore
-from .worktree_change import WorktreeChange, ask_and_carry_out
-
-Confirming = Callable[[Plan, tuple[bytes, ...]], bool | Plan]
-"""As change.Confirm; the second argument lists paths that another session may have changed."""
-Choosing = Callable[[str], bool]
-"""Asks the user to confirm the described action."""
+from .restore import prepare_restore
+from .worktree_change import Confirm, WorktreeChange
 
 HANDED_OVER = "handed_over"
 """The mode of a conversation of another machine that keeps its id here."""
@@ -75,22 +69,86 @@ class Forks(NamedTuple):
 
 
 class Rewound(NamedTuple):
-    """The result of a rewind. `chat` is None if nothing precedes the target (start a new session), or with `dry_run`.
-    `prompts` are the removed prompts, oldest first. `restored` is the result for the files, None if not requested;
-    `foreign` are restored paths that another session may have changed. `notes` are for the user; `transcript` is the
-    conversation's path, "" if the conversation was not requested. `machine`: the other machine that it is of, or ""."""
+    """The result of a rewind; with `dry_run`, what it would do."""
 
     chat: Chat | None
+    """None if nothing precedes the target (start a new session), if the conversation was not requested, or with `dry_run`."""
     prompts: tuple[str, ...]
+    """The removed prompts, oldest first."""
     restored: Restored | None
-    foreign: tuple[bytes, ...]
+    """The result for the files; None if they were not requested."""
     notes: tuple[str, ...]
+    """For the user."""
     dry_run: bool
     transcript: str
+    """The conversation's path; "" if the conversation was not requested."""
     machine: str = ""
+    """The other machine that the conversation is of, or ""."""
 
 
-def back(
+class ChatCut(NamedTuple):
+    """Where a rewind cuts a conversation, and what becomes of it."""
+
+    conversation: Conversation
+    cut: bytes | None
+    """What stays of it. None: nothing precedes the target."""
+    point: Checkpoint | None
+    """The checkpoint of the target."""
+    in_place: bool = False
+    """The session itself is cut; its client must not run."""
+    is_foreign: bool = False
+    """Another machine had it: it keeps its id, if no session here has that id."""
+    may_be_there: bool = False
+    """If no file changes, an earlier fork of the same moment is as good as a new one."""
+
+
+class RewindChange:
+    """What a rewind would do to files, to a conversation, or to both (a worktree_change.PlannedChange). The files go first: if that
+    fails, the conversation is not changed."""
+
+    def __init__(
+        self, context: Context, files: WorktreeChange | None, chat: ChatCut | None, planned: Rewound, *,
+        nearest: str = "", refused: errors.AgentError | None = None,
+    ) -> None:  # fmt: skip
+        """`planned`: the result, without files and conversation. `refused` is raised if a file would change."""
+        self._context, self._files, self._chat, self._planned, self._refused = context, files, chat, planned, refused
+        self.nearest = nearest
+        """Why the checkpoint is only the nearest one before the prompt, or ""."""
+        self.rewrites = ""
+        """What is cut, and that it is kept beside it; "" if the session itself is not cut."""
+        if chat is not None and chat.in_place:
+            where = printable(chat.conversation.path)
+            self.rewrites = f"{where} will be cut there, in its own session; a copy of it as it is now is kept beside it"
+
+    def plan(self) -> Rewound:
+        """See PlannedChange. Raises AgentError if a file would change and must not, and as `WorktreeChange.plan`."""
+        return self._with_files(None if self._files is None else self._files.plan())
+
+    def question(self) -> Plan | None:
+        """See PlannedChange."""
+        plan = None if self._files is None else self._files.question()
+        if plan is not None and self._refused is not None:
+            raise self._refused
+        return plan
+
+    def carry_out(self, confirm: Confirm | None = None) -> Rewound:
+        """See PlannedChange. Raises as `plan` and `WorktreeChange.carry_out`, AgentError, StoreFull."""
+        asking = confirm if self._refused is None else self._refuse
+        done = self._with_files(None if self._files is None else self._files.carry_out(asking))
+        made = None if self._chat is None else _write_and_record(self._context, self._chat, done.restored)
+        return done._replace(chat=made, dry_run=False)
+
+    def _with_files(self, restored: Restored | None) -> Rewound:
+        if self._refused is not None and restored is not None and (restored.actions or restored.kept):
+            raise self._refused
+        return self._planned._replace(restored=restored)
+
+    def _refuse(self, _plan: Plan) -> bool:
+        assert self._refused is not None
+        raise self._refused
+
+
+def prepare_back(
     context: Context,
     goal: RewindTarget,
     *,
@@ -98,23 +156,18 @@ def back(
     chat: bool = True,
     in_place: bool = False,
     nearest: bool = False,
-    dry_run: bool = False,
-    keeper: NewKeeper | None = None,
-    choose: Choosing | None = None,
-    agree: Choosing | None = None,
-    confirm: Confirming | None = None,
-) -> Rewound:
-    """Rewind a conversation to before a prompt, `goal` (see conversation.find_prompt), as a fork or `in_place`.
+    keep_edits: bool = False,
+) -> RewindChange:
+    """The change that rewinds a conversation to before a prompt, `goal` (see conversation.find_prompt), as a fork or `in_place`.
 
-    `both` restores the files too, except for a conversation without checkpoints; `keeper`: see `restore`. Without
-    `chat` the conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one, or `choose`
-    asks. `agree` is called before an `in_place` rewind. With `dry_run` nothing is changed.
+    `both` restores the files too, except for a conversation without checkpoints; `keep_edits`: see `prepare_restore`. Without
+    `chat` the conversation is unchanged. If the prompt has no checkpoint, `nearest` accepts the nearest one.
 
     A turn that is taken back already is no way forward: if files would change, that is an error. If no file changes, a fork of that
     moment that is still as it was made is not made again.
 
-    Raises AgentError (no files to go back, in place while the client may run, the turn is taken back), CheckpointNotFound,
-    CheckpointError (the newest turn is in another root), Declined, and errors of `restore`.
+    Raises AgentError (no files to go back, in place while the client may run), CheckpointNotFound,
+    CheckpointError (the newest turn is in another root), and errors of `restore`.
     """
     conversation = goal.conversation
     left: tuple[str, ...] = ()
@@ -130,43 +183,39 @@ def back(
     cut = conversation.client.cut_before_prompt(conversation.data, goal.prompt)
     if in_place:
         _refuse_rewrite_in_place(context, conversation, cut)
-        where = f"{printable(conversation.path)} will be cut there, in its own session; a copy of it as it is now is kept beside it"
-        if agree is not None and not dry_run and not agree(where):
-            raise Declined
     skipped = filter(None, (skipped_in_words(goal.skipped, goal.turn),))
     point, notes = goal.points[goal.at], (*skipped, *unseen, *left, *_notes_for_user(context, conversation))
-    restored: Restored | None = None
-    foreign: tuple[bytes, ...] = ()
+    files: WorktreeChange | None = None
+    why_nearest = ""
     if both:
-        point, said = _checkpoint_of_prompt(context, goal, nearest=nearest, choose=choose)
-        notes += said
-        own = conversations.own_sessions(conversation, goal.points)
-        refused = taken_back_error(goal.turn) if goal.is_taken_back else None
-        restored, foreign = restore_and_find_foreign(
-            context, point, own, dry_run=dry_run, keeper=keeper, confirm=confirm, refused=refused
-        )
-        notes += (f"@{goal.turn} is taken back already",) if goal.is_taken_back else ()
-        if not chat:
-            return Rewound(None, (), restored, foreign, notes, dry_run=dry_run, transcript="")
-    made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place, may_be_there=True)
-    taken = tuple(prompt.text for prompt in goal.prompts[goal.at :])
-    return Rewound(made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path)
+        point, why_nearest = _checkpoint_of_prompt(context, goal)
+        if why_nearest and not nearest:
+            raise errors.CheckpointNotFound(
+                f"{why_nearest}; nothing was changed", "use --nearest to accept it, or --chat to rewind only the conversation"
+            )
+        again = f"@{goal.turn} is taken back already" if goal.is_taken_back else ""
+        notes += tuple(filter(None, (why_nearest, again)))
+        others = OtherSessions(context, point, conversations.own_sessions(conversation, goal.points))
+        files = prepare_restore(context, point, keep_edits=keep_edits, others=others)
+    refused = taken_back_error(goal.turn) if goal.is_taken_back else None
+    taken = tuple(prompt.text for prompt in goal.prompts[goal.at :]) if chat else ()
+    planned = Rewound(None, taken, None, notes, dry_run=True, transcript=conversation.path if chat else "")
+    kept = ChatCut(conversation, cut, point, in_place, may_be_there=True) if chat else None
+    return RewindChange(context, files, kept, planned, nearest=why_nearest, refused=refused)
 
 
-def rewind_to_checkpoint(
+def prepare_rewind(
     context: Context,
     point: Checkpoint,
     *,
     both: bool = False,
     in_place: bool = False,
     scope: Sequence[bytes] = (),
-    dry_run: bool = False,
     skip_damaged: bool = False,
-    keeper: NewKeeper | None = None,
-    confirm: Confirming | None = None,
-) -> Rewound:
-    """Rewind a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
-    checkpoint of a prompt means: before the prompt. Raises as `back` does."""
+    keep_edits: bool = False,
+) -> RewindChange:
+    """The change that rewinds a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
+    checkpoint of a prompt means: before the prompt. Raises as `prepare_back`."""
     conversation = conversations.find_for_checkpoint(context, point)
     cut = _cut_transcript_at(context, conversation, point)
     if in_place:
@@ -174,21 +223,16 @@ def rewind_to_checkpoint(
     everything = conversation.client.prompts(conversation.data)
     is_foreign = bool(point.more.machine)
     taken = () if is_foreign else _removed_prompts(conversation, everything, cut)
-    restored: Restored | None = None
-    foreign: tuple[bytes, ...] = ()
+    files: WorktreeChange | None = None
     if both:
         points = conversations.checkpoints_of_prompts(conversation, everything)
         if not is_foreign:
             turns_elsewhere.refuse_or_note(context, conversation, everything, points)
-        own = conversations.own_sessions(conversation, points)
-        restored, foreign = restore_and_find_foreign(
-            context, point, own, scope=scope, dry_run=dry_run, skip_damaged=skip_damaged, keeper=keeper, confirm=confirm
-        )
+        others = OtherSessions(context, point, conversations.own_sessions(conversation, points))
+        files = prepare_restore(context, point, scope=scope, skip_damaged=skip_damaged, keep_edits=keep_edits, others=others)
     notes = () if is_foreign else _notes_for_user(context, conversation)
-    made = None if dry_run else _write_and_record(context, conversation, cut, point, restored, in_place=in_place, is_foreign=is_foreign)
-    return Rewound(
-        made, taken, restored, foreign, notes, dry_run=dry_run, transcript=conversation.path, machine=point.more.machine
-    )
+    planned = Rewound(None, taken, None, notes, dry_run=True, transcript=conversation.path, machine=point.more.machine)
+    return RewindChange(context, files, ChatCut(conversation, cut, point, in_place, is_foreign), planned)
 
 
 def _removed_prompts(conversation: Conversation, everything: Iterable[Prompt], cut: bytes | None) -> tuple[str, ...]:
@@ -251,7 +295,7 @@ def take_over_conversation(context: Context, point: Checkpoint) -> Chat | None:
         point = next((one for one in earlier if one.session and one.cursor), point)
     conversation = conversations.find_for_checkpoint(context, point)
     cut = _cut_transcript_at(context, conversation, point)
-    return _write_and_record(context, conversation, cut, point, None, in_place=False, is_foreign=True)
+    return _write_and_record(context, ChatCut(conversation, cut, point, is_foreign=True), None)
 
 
 def _cut_transcript_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
@@ -301,54 +345,11 @@ def _notes_for_user(context: Context, conversation: Conversation) -> tuple[str, 
     return tuple(notes)
 
 
-def restore_and_find_foreign(
-    context: Context,
-    point: Checkpoint,
-    own: frozenset[str],
-    *,
-    scope: Sequence[bytes] = (),
-    dry_run: bool = False,
-    skip_damaged: bool = False,
-    keeper: NewKeeper | None = None,
-    confirm: Confirming | None = None,
-    refused: errors.AgentError | None = None,
-) -> tuple[Restored, tuple[bytes, ...]]:
-    """Returns (result of the restore, paths that sessions not in `own` may have edited). Raises `refused` if the files are not
-    as they were then."""
-    others = OtherSessions(context, point, own)
-    asking = None if confirm is None else _ConfirmWithOthers(confirm, others)
-
-    def refuse(_plan: Plan) -> bool:
-        assert refused is not None
-        raise refused
-
-    def prepare() -> WorktreeChange:
-        return prepare_restore(context, point, scope=scope, skip_damaged=skip_damaged, keeper=keeper)
-
-    report = ask_and_carry_out(prepare, asking if refused is None else refuse, dry_run=dry_run)
-    if refused is not None and (report.actions or report.kept):  # a dry run asks nobody
-        raise refused
-    return report, others.among(report.actions)
-
-
-class _ConfirmWithOthers:
-    """Asks for consent to a plan, and tells which of its paths another session may have edited."""
-
-    def __init__(self, confirm: Confirming, others: OtherSessions) -> None:
-        self._confirm, self._others = confirm, others
-        self.waits: bool = getattr(confirm, "waits", True)
-
-    def __call__(self, plan: Plan) -> bool | Plan:
-        return self._confirm(plan, self._others.among(plan.actions))
-
-
-def _checkpoint_of_prompt(
-    context: Context, goal: RewindTarget, *, nearest: bool, choose: Choosing | None
-) -> tuple[Checkpoint, tuple[str, ...]]:
-    """Returns (the checkpoint for a prompt, notes for the user)."""
+def _checkpoint_of_prompt(context: Context, goal: RewindTarget) -> tuple[Checkpoint, str]:
+    """Returns (the checkpoint for a prompt, why it is only the nearest one, or "")."""
     own = goal.points[goal.at]
     if own is not None and own.is_saved and not _was_saved_late(context, own):
-        return own, ()
+        return own, ""
     before = next((point for point in reversed(goal.points[: goal.at]) if point is not None and point.is_saved), None)
     behind = next((point for point in goal.points[goal.at + 1 :] if point is not None), None)  # the clock may be set back
     ends = [point.seq for point in (own, behind) if point is not None]
@@ -368,12 +369,7 @@ def _checkpoint_of_prompt(
     if choice is None:
         raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists", "use --chat to rewind only the conversation")
     age = _duration_in_words(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
-    what = f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
-    if nearest or (choose is not None and choose(what)):
-        return choice, (what,)
-    if choose is not None:
-        raise Declined
-    raise errors.CheckpointNotFound(f"{what}; nothing was changed", "use --nearest to accept it, or --chat to rewind only the conversation")
+    return choice, f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
 
 
 def _was_saved_late(context: Context, point: Checkpoint) -> bool:
@@ -391,51 +387,40 @@ def _duration_in_words(ns: int) -> str:
     return f"{seconds} s"
 
 
-def _write_and_record(
-    context: Context,
-    conversation: Conversation,
-    cut: bytes | None,
-    point: Checkpoint | None,
-    restored: Restored | None,
-    *,
-    in_place: bool,
-    is_foreign: bool = False,
-    may_be_there: bool = False,
-) -> Chat | None:
-    """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut.
-    `is_foreign`: another machine had it, and it keeps its id if no session here has that id. `may_be_there`: if no file changed, an
-    earlier fork of the same moment is one, too."""
+def _write_and_record(context: Context, chat: ChatCut, restored: Restored | None) -> Chat | None:
+    """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
+    conversation, cut, point, in_place, is_foreign, may_be_there = chat
     if cut is None:
         return None
     session_files.refuse_unsafe_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
     if is_foreign and not in_place and not _client_has_session(conversation):
         _write_earlier_files(context, conversation)
-        chat = _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
-        return chat._replace(resume=conversation.client.resume_moved_command(chat.session))
+        made = _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
+        return made._replace(resume=conversation.client.resume_moved_command(made.session))
     is_same = may_be_there and not in_place and point is not None and (restored is None or not restored.actions)
     there = find_earlier_fork(context, conversation, cut, point) if is_same and point is not None else None
     if there is not None:
-        chat = _chat_of_session(context, conversation, FORKED_BEFORE, *there)
+        made = _chat_of_session(context, conversation, FORKED_BEFORE, *there)
         if restored is not None:
-            return chat  # nothing happened: undo means what it meant before
+            return made  # nothing happened: undo means what it meant before
     else:
-        chat = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
-    original = (chat.backup or "") if in_place else conversation.path
+        made = _rewrite_in_place(context, conversation, cut) if in_place else _write_fork(context, conversation, cut)
+    original = (made.backup or "") if in_place else conversation.path
     context.store.record_rewind(
         rewinds.Rewind(
             created_ns=time.time_ns(),
             worktree=context.root.key,
             agent=conversation.client.name,
-            mode=rewinds.FORK if there is not None else chat.mode,
-            session=chat.session,
+            mode=rewinds.FORK if there is not None else made.mode,
+            session=made.session,
             parent=conversation.session,
-            transcript=os.fsencode(chat.path),
+            transcript=os.fsencode(made.path),
             original=os.fsencode(original),
             checkpoint="" if point is None else point.id,
             safety=restored.safety if restored is not None and restored.safety else rewinds.CHAT_ONLY,
         )
     )
-    return chat._replace(resume=conversation.client.resume_moved_command(chat.session)) if is_foreign else chat
+    return made._replace(resume=conversation.client.resume_moved_command(made.session)) if is_foreign else made
 
 
 def _write_fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:

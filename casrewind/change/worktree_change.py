@@ -1,4 +1,5 @@
-"""A change of the worktree: what it would do, as a value, and the way to do it. Restore, revert, take, undo and redo make one.
+"""A change of the worktree: what it would do, as a value, and the way to do it. Restore, revert, take, undo and redo make one;
+a rewind is one with a conversation.
 
 The danger prevented here: a person reads a plan, says yes, and something else is done. Or that person thinks for an hour: until then
 gc and other restores wait, and a log file that grows makes the plan outdated before the answer comes. So a plan is made without a
@@ -9,7 +10,7 @@ changed or appeared since is left alone and named.
 import time
 from collections.abc import Callable, Sequence
 
-from .._typing import NamedTuple
+from .._typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from ..context import Context
 from ..errors import Declined
 from ..messages import printable
@@ -26,6 +27,12 @@ from . import preflight
 from .execute import Restored, execute
 from .safety_capture import CapturedState
 
+if TYPE_CHECKING:
+    from ..history.provenance import OtherSessions
+
+Result_co = TypeVar("Result_co", covariant=True)
+AGAIN = "again"
+"""The answer of a person who asks for another plan."""
 Look = Callable[[StoreWriter | DryRunWriter], tuple[Restored, CapturedState]]
 """Looks at the worktree. Returns (what would be done and kept, the present state), with new blobs in the given writer."""
 
@@ -34,8 +41,8 @@ class PlanMoved(Exception):
     """A person cannot agree to the plan that was shown: something happened since. The message says what. Nothing was changed."""
 
 
-Confirm = Callable[[Plan], bool | Plan]
-"""Returns True to go ahead with a plan. May raise EditsKept or a CasrewindError.
+Confirm = Callable[[Plan], bool | str | Plan]
+"""Returns True to go ahead with a plan, AGAIN for another one. May raise a CasrewindError.
 
 One whose attribute `waits` is False asks nobody. It is called under the lock. It may return a plan that a person agreed to earlier: of
 the present plan, what that one has is done."""
@@ -43,12 +50,26 @@ the present plan, what that one has is done."""
 
 class ChangeRecord(NamedTuple):
     """How a change is recorded. `target`: a checkpoint that must still be there. `is_recorded_if_empty`: also if nothing had to
-    change. `finish`: what follows a change that was made, without a lock."""
+    change. `finish`: what follows a change that was made, without a lock. `others`: the sessions whose work is named."""
 
     operation: Operation
     target: Checkpoint | None = None
     is_recorded_if_empty: bool = False
     finish: Callable[[Restored], Restored] | None = None
+    others: "OtherSessions | None" = None
+
+
+class PlannedChange(Protocol[Result_co]):
+    """What would be done, as a value, and the way to do it."""
+
+    def plan(self) -> Result_co:
+        """What would be done. Changes nothing."""
+
+    def question(self) -> Plan | None:
+        """Plan it. Returns what a person has to agree to; None if no file would change."""
+
+    def carry_out(self, confirm: Confirm | None = None) -> Result_co:
+        """Do what was planned and still holds; do all if nothing was planned. `confirm` must not wait for a person."""
 
 
 class WorktreeChange:
@@ -66,10 +87,15 @@ class WorktreeChange:
         preflight.refuse_open_journal(context)
         self._steps = history.steps_alone(context.store.history(context.root.key))
         report, now = self._look(DryRunWriter(context.store.read, context.store.read_many))
-        report = _with_only_copies(context, now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
+        report = self._with_risks(now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
         preflight.check_and_add_parent_modes(context, now, report.actions)
         self._shown = report._replace(dry_run=True)
         return self._shown
+
+    def question(self) -> Plan | None:
+        """See PlannedChange."""
+        shown = self.plan()
+        return _plan_of(shown) if shown.actions else None
 
     def carry_out(self, confirm: Confirm | None = None) -> Restored:
         """Do what `plan` showed; do all if it was not called. `confirm` must not wait for a person. Raises Declined, PlanMoved (only
@@ -95,7 +121,7 @@ class WorktreeChange:
 
     def _confirm_and_execute(self, writer: StoreWriter, report: Restored, now: CapturedState, confirm: Confirm | None) -> Restored:
         context, shown = self._context, self._shown
-        report = _with_only_copies(context, now, report)
+        report = self._with_risks(now, report)
         named = () if shown is None else shown.open_files
         if confirm is not None:
             named = preflight.find_open_files(context, report.actions)
@@ -116,6 +142,18 @@ class WorktreeChange:
         actions = preflight.check_and_add_parent_modes(context, now, report.actions)
         return execute(context, writer, self._record.operation, report, now, actions)
 
+    def _with_risks(self, now: CapturedState, report: Restored) -> Restored:
+        """A report with the files that may be the only copies of ignored ones, and those that other sessions may have changed. What an
+        undo removes came from a checkpoint."""
+        if self._record.others is not None:
+            report = report._replace(foreign=self._record.others.among(report.actions))
+        removed = [action for action in report.actions if action.after is None]
+        if not removed or report.op == history.UNDO:
+            return report
+        from .only_copies import find_only_copies
+
+        return report._replace(only_copies=find_only_copies(self._context, now, report.target, removed))
+
     def _record_nothing(self, writer: StoreWriter, report: Restored) -> Restored:
         """Nothing has to change."""
         if self._record.is_recorded_if_empty and not report.kept:  # else nothing was reversed, so the step remains
@@ -126,10 +164,10 @@ class WorktreeChange:
 
 
 def ask_and_carry_out(
-    prepare: Callable[[], WorktreeChange], confirm: Confirm | None = None, *, dry_run: bool = False
-) -> Restored:
-    """Prepare a change, ask `confirm`, and carry the change out. After PlanMoved, prepare and ask again. Nothing is locked while a
-    person is asked. `dry_run`: only plan it. Raises Declined, and as `WorktreeChange.carry_out`."""
+    prepare: Callable[[], PlannedChange[Result_co]], confirm: Confirm | None = None, *, dry_run: bool = False
+) -> Result_co:
+    """Prepare a change, ask `confirm`, and carry the change out. After PlanMoved and the answer AGAIN, prepare and ask again. Nothing is
+    locked while a person is asked. `dry_run`: only plan it. Raises Declined, and as `WorktreeChange.carry_out`."""
     if dry_run:
         return prepare().plan()
     why_again = ""
@@ -137,8 +175,11 @@ def ask_and_carry_out(
         change = prepare()
         if confirm is None or not getattr(confirm, "waits", True):
             return change.carry_out(confirm)
-        shown = change.plan()
-        if shown.actions and not confirm(_plan_of(shown)._replace(why_again=why_again)):
+        plan = change.question()
+        answer = plan is None or confirm(plan._replace(why_again=why_again))
+        if answer == AGAIN:
+            continue
+        if not answer:
             raise Declined
         try:
             return change.carry_out()
@@ -184,14 +225,7 @@ def _changes_kind(action: Action) -> bool:
 
 
 def _plan_of(report: Restored) -> Plan:
-    return Plan(report.actions, report.kept, report.merged, report.only_copies, report.open_files, report.read)
-
-
-def _with_only_copies(context: Context, now: CapturedState, report: Restored) -> Restored:
-    """A report with the files that may be the only copies of ignored ones. What an undo removes came from a checkpoint."""
-    removed = [action for action in report.actions if action.after is None]
-    if not removed or report.op == history.UNDO:
-        return report
-    from .only_copies import find_only_copies
-
-    return report._replace(only_copies=find_only_copies(context, now, report.target, removed))
+    return Plan(
+        report.actions, report.kept, report.merged, report.only_copies, report.open_files, report.read,
+        foreign=report.foreign, turns=report.turns,
+    )  # fmt: skip

@@ -13,11 +13,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice
 
 from .. import errors
-from .._typing import NamedTuple, overload
+from .._typing import TYPE_CHECKING, NamedTuple, overload
 from . import paths
 from .at_risk import OnlyCopy, OpenFile
 from .diff import Captured, Change
 from .manifest import DIR, LINK, PURGED, Entry, decode_entry, encode_entry
+
+if TYPE_CHECKING:
+    from .turn_records import Turn
 
 MAGIC = b"CRP1"
 OUTSIDE, UNSEEN_END = "outside", "unseen_end"
@@ -146,7 +149,8 @@ class Actions(Sequence[Action]):
 class Plan(NamedTuple):
     """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
     removed files. `open_files`: that a program has open for writing. `read`: see change.execute.Restored. `why_again`: why a person is
-    asked once more, or ""."""
+    asked once more, or "". `foreign`: paths that another session than those of a rewind may have changed. `turns`: of a
+    restore that keeps edits, those that it takes back, newest first."""
 
     actions: Sequence[Action]
     kept: tuple[Kept, ...]
@@ -155,6 +159,8 @@ class Plan(NamedTuple):
     open_files: tuple[OpenFile, ...] = ()
     read: "Callable[[bytes, Entry], bytes | None] | None" = None
     why_again: str = ""
+    foreign: tuple[bytes, ...] = ()
+    turns: "tuple[Turn, ...]" = ()
 
 
 def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:

@@ -103,7 +103,7 @@ def travelling(client, data):
 
 def to_checkpoint(here, point):
     with context_of(here) as context:
-        return rewind.rewind_to_checkpoint(context, context.store.checkpoint(point.id))
+        return rewind.prepare_rewind(context, context.store.checkpoint(point.id)).carry_out()
 
 
 @pytest.mark.parametrize("agent", STORED)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import casrewind as api
+from casrewind import errors
 from casrewind.agents.claude import CLIENT as claude
 from support.fake_client import Client
 from support.picture import picture
@@ -242,8 +244,9 @@ def test_the_agents_shell_says_which_session_is_meant(told, root, casrewind):
     assert "no session 'nobody'" in casrewind("back", "1", "--chat", "--session", "nobody", code=16).err
 
 
-def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, root, casrewind):
+def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, root, casrewind, settings):
     client, prompts, _ = told
+    shown = []
     with running() as process:
         other = {"session_id": "other", "transcript_path": "/nowhere.jsonl"}
         client.send(client.payload("UserPromptSubmit.prompt", prompt="hm", **other), CLAUDE_PID=str(process.pid))
@@ -253,7 +256,10 @@ def test_paths_that_changed_while_another_session_ran_are_listed_apart(told, roo
         client.send(client.payload("Stop.plain", session_id=session_of(client)))
         client.send(client.payload("UserPromptSubmit.prompt", prompt="hm", **other), CLAUDE_PID=str(process.pid))
         plant(root, {"running": b"1"})
+        with api.open(root, settings) as project, pytest.raises(errors.Declined):
+            project.back(confirm=lambda plan: shown.append(plan) or False, session=session_of(client))
         found = casrewind.json("back", "--both", "--yes", "--session", session_of(client))
+    assert [plan.foreign for plan in shown] == [(b"running", b"theirs")]
     assert found["foreign"] == ["running", "theirs"]
     assert not (root / "theirs").exists() and not (root / "mine").exists()
     casrewind("undo", "--yes", code=0)

@@ -7,8 +7,7 @@ from ..._typing import TYPE_CHECKING
 from ...agents.hook_checks import how_to_connect
 from ...change import back_without_chat, rewind
 from ...change import restore as restores
-from ...change.rewind import Rewound
-from ...change.worktree_change import ask_and_carry_out
+from ...change.rewind import RewindChange, Rewound
 from ...context import Context
 from ...history import conversation, lookup, turns_elsewhere
 from ...history.conversation import RewindTarget
@@ -107,27 +106,28 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
         what=f"back {target.conversation.session} {target.prompt.uuid}", notes=_skipped_lines(target.skipped, target.turn),
     )  # fmt: skip
 
-    def rewinding() -> Rewound:
-        return rewind.back(
-            context,
-            target,
-            both=files,
-            chat=chat,
-            in_place=options.in_place,
-            nearest=options.nearest,
-            dry_run=options.dry_run,
-            keeper=question.keeper,
-            choose=_show_and_ask if asking else None,
-            agree=_show_and_ask if asking else None,
-            confirm=question if files else None,
+    def prepare() -> RewindChange:
+        return rewind.prepare_back(
+            context, target, both=files, chat=chat, in_place=options.in_place, nearest=options.nearest or asking,
+            keep_edits=question.keep_edits,
         )
 
-    if asking and not changes:  # the conversation alone
-        done()
-        if not _show_and_ask(_plan_title(context, target, files=files), moved):
-            print_line("nothing was changed")
-            return OK
-    return rewind_and_report(rewinding, options, done, question, target)
+    if asking and not _agrees_before_plan(context, prepare(), options, target, moved, done, changes=changes):
+        print_line("nothing was changed")
+        return OK
+    return rewind_and_report(prepare, options, done, question, target)
+
+
+def _agrees_before_plan(
+    context: Context, change: RewindChange, options: "ParsedOptions", target: RewindTarget, moved: str, done: Done, *, changes: bool
+) -> bool:
+    """Ask what no plan of files says: whether the session itself may be cut, whether the nearest checkpoint will do, and whether the
+    conversation alone may go back."""
+    asked = [(change.rewrites, ""), ("" if options.nearest else change.nearest, "")]
+    if not changes:
+        asked.append((_plan_title(context, target, files=options.what != "chat"), moved))
+    done()
+    return all(_show_and_ask(what, more) for what, more in asked if what)
 
 
 def _back_without_conversation(context: Context, options: "ParsedOptions", done: Done, error: errors.AgentError) -> int:
@@ -153,10 +153,11 @@ def _back_without_conversation(context: Context, options: "ParsedOptions", done:
         is_asked=not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved)), what=f"back --code {turn.id}",
         notes=_skipped_lines(found.skipped, turn.n),
     )  # fmt: skip
-    return rewind_and_report(
-        lambda: back_without_chat.back(context, found, dry_run=options.dry_run, keeper=question.keeper, confirm=question),
-        options, done, question,
-    )  # fmt: skip
+
+    def prepare() -> RewindChange:
+        return back_without_chat.prepare_turn_back(context, found, keep_edits=question.keep_edits)
+
+    return rewind_and_report(prepare, options, done, question)
 
 
 def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str, done: Done) -> int:
@@ -171,18 +172,14 @@ def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str
         is_asked=files and not options.dry_run and must_ask_or_raise(options, "changes anything"), what=f"back {options.what} {word}",
     )  # fmt: skip
 
-    def going_back() -> Rewound:
+    def prepare() -> RewindChange:
         if chat:
-            return rewind.rewind_to_checkpoint(
-                context, point, both=files, dry_run=options.dry_run, keeper=question.keeper, confirm=question if files else None
-            )
-        report = ask_and_carry_out(
-            lambda: restores.prepare_restore(context, point, keeper=question.keeper), question, dry_run=options.dry_run
-        )
-        return Rewound(None, (), report, (), (), dry_run=options.dry_run, transcript="")
+            return rewind.prepare_rewind(context, point, both=files, keep_edits=question.keep_edits)
+        planned = Rewound(None, (), None, (), dry_run=True, transcript="")
+        return RewindChange(context, restores.prepare_restore(context, point, keep_edits=question.keep_edits), None, planned)
 
     try:
-        return rewind_and_report(going_back, options, done, question)
+        return rewind_and_report(prepare, options, done, question)
     except errors.AgentError as error:
         hint = f"casrewind back {word} --code takes the files over" if options.what == "both" else error.hint
         raise errors.AgentError(error.problem, hint) from error

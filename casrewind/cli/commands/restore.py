@@ -32,7 +32,7 @@ from . import OK, REMARKS, Done, words
 
 if TYPE_CHECKING:
     from ...change.chosen_edits import ChosenEdits
-    from ...change.rewind import Forks, Rewound
+    from ...change.rewind import Forks, RewindChange
     from ...context import Context
     from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
@@ -99,7 +99,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
 
     def prepare() -> WorktreeChange:
         return restores.prepare_restore(
-            context, point, scope=scope, skip_damaged=options.skip_damaged, keeper=question.keeper, edits=edits
+            context, point, scope=scope, skip_damaged=options.skip_damaged, keep_edits=question.keep_edits, edits=edits
         )
 
     def title() -> str:
@@ -122,7 +122,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         if not options.json:
             print_lines(restored.unprotected_lines(lost_rules(context, report)))
             print_line(f"{title()}:")
-            print_lines(question.explanation_lines())
+            print_lines(question.explanation_lines(report.turns))
         question.find_outside_edits(report.actions)
         code = print_restored(report, options, question)
     else:
@@ -152,19 +152,12 @@ def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "
         since=point, what="chat", target=found, moved=moved,
     )  # fmt: skip
 
-    def rewinding() -> "Rewound":
-        return rewind.rewind_to_checkpoint(
-            context,
-            point,
-            both=both,
-            scope=scope,
-            dry_run=options.dry_run,
-            skip_damaged=options.skip_damaged,
-            keeper=question.keeper,
-            confirm=question,
+    def prepare() -> "RewindChange":
+        return rewind.prepare_rewind(
+            context, point, both=both, scope=scope, skip_damaged=options.skip_damaged, keep_edits=question.keep_edits
         )
 
-    return rewind_and_report(rewinding, options, done, question)
+    return rewind_and_report(prepare, options, done, question)
 
 
 def _has_conversation(context: "Context", point: "Checkpoint") -> bool:

@@ -32,7 +32,8 @@ _WORD = "REWRITE"
 def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind rewrite-chat."""
     point = lookup.checkpoint(context, options.ref or "")
-    planned = rewind.rewind_to_checkpoint(context, point, in_place=True, dry_run=True)
+    change = rewind.prepare_rewind(context, point, in_place=True)
+    planned = change.plan()
     done()
     print_lines(removed_prompts(planned), sys.stderr)
     remark(f"The conversation of {point.id} will be cut in its own session; a copy of it as it is now is kept beside it:")
@@ -41,4 +42,4 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
         raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
-    return print_rewound(rewind.rewind_to_checkpoint(context, point, in_place=True), options)
+    return print_rewound(change.carry_out(), options)

@@ -12,15 +12,14 @@ from functools import partial
 from itertools import islice
 
 from ... import errors
-from ..._typing import TYPE_CHECKING, Any, NamedTuple
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...change import restore as restores
 from ...change import revert as reverts
 from ...change import rewind
 from ...change import undo as undos
 from ...change.chosen_edits import ChosenEdit, ChosenEdits, changed_error
 from ...change.finish_restore import finish_restore
-from ...change.machine_merge import edit_keeper
-from ...change.worktree_change import WorktreeChange, ask_and_carry_out
+from ...change.worktree_change import AGAIN, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
 from ...history import blame as blames
 from ...history import compare, lookup
@@ -285,63 +284,55 @@ class TimelineModel:
         `scope`. Raises Declined and others."""
         edits = {**dict.fromkeys(scope), **_edits_of_chosen_hunks(parts, edit_with_hunks)} if parts is not None else None
         scope = scope if edits is None else [*edits]
-        keep_edits, skip_damaged = self._keep_edits and edits is None, False
+        wishes = _Wishes(keep_edits=self._keep_edits and edits is None)
         while True:
             try:
-                return self._plan_ask_and_restore(
-                    row, code_chat_or_both, scope, ask, edits, skip_damaged=skip_damaged, keep_edits=keep_edits
-                )
-            except restores.EditsKept:
-                keep_edits = True
+                return self._plan_ask_and_restore(row, code_chat_or_both, scope, ask, edits, wishes)
             except errors.PathNotFound as error:
                 raise errors.PathNotFound(
                     "nothing to restore: the chosen files were not there before this, and are not there now", "v shows what c would change"
                 ) from error
             except errors.StoreDamaged as error:
-                if skip_damaged or code_chat_or_both == CHAT or self._context.store.is_interrupted(self._context.root.key):
+                if wishes.skip_damaged or code_chat_or_both == CHAT or self._context.store.is_interrupted(self._context.root.key):
                     raise
                 question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
                 _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(error.problem))])))
-                skip_damaged = True
+                wishes.skip_damaged = True
 
     def _plan_ask_and_restore(
-        self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, edits: ChosenEdits | None, *,
-        skip_damaged: bool, keep_edits: bool,
-    ) -> ActionResult:
+        self, row: PickerRow, code_chat_or_both: str, scope: Sequence[bytes], ask: Ask, edits: ChosenEdits | None,
+        wishes: "_Wishes",
+    ) -> ActionResult:  # fmt: skip
         context, point = self._context, self._point_of(row)
         target = target_of(context, point)
-        before = None if code_chat_or_both == CODE else self._rewind_to(point, dry_run=True)
-        if before is not None and code_chat_or_both == CHAT:
+        chat = None if code_chat_or_both == CODE else rewind.prepare_rewind(context, point)
+        before = None if chat is None else chat.plan()
+        if chat is not None and code_chat_or_both == CHAT:
             title, kept = "Fork the conversation as it was", "The conversation itself stays as it is."
-            return self._ask_and_rewind(point, before, title, kept, ask, target)
+            return _ask_and_rewind(chat, title, (), kept, ask, target)
         what = "files" if before is None else "chat and files"
-        some = ", keeping your edits" if keep_edits else _parts_in_words(edits)
-        keepers: list[restores.EditKeeper] = []
 
-        def keep(context: "Context", target: Checkpoint, paths: Sequence[bytes], skip_damaged: bool) -> restores.EditKeeper:  # noqa: FBT001
-            keepers.append(edit_keeper(context, target, paths, skip_damaged))
-            return keepers[-1]
-
-        def confirm(plan: Plan, strange: tuple[bytes, ...] = ()) -> bool:
-            outside = NO_EDITS if keep_edits else edited_outside(context, point, plan.actions)
+        def confirm(plan: Plan) -> bool | str:
+            some = ", keeping your edits" if wishes.keep_edits else _parts_in_words(edits)
+            outside = NO_EDITS if wishes.keep_edits else edited_outside(context, point, plan.actions)
             may_keep = bool(outside.proved) and outside.can_stay and edits is None
-            stays = what_stays_lines(point.more.machine, keepers[-1].turns) if keepers else ()
-            below = [*outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(strange)]
+            stays = what_stays_lines(point.more.machine, plan.turns) if wishes.keep_edits else ()
+            below = [*outside_lines(outside, KEEP_EDITS if may_keep else ""), *foreign_lines(plan.foreign)]
             asked = self._plan_to_ask(f"Restore {what} {target.name}{some}", plan, point.created_ns, stays, below, edits)
             branches = branches_in_words(context, point).removeprefix(", ")
             notes = [*asked.notes, *([Line(f"NOTE: {branches}")] if branches else [])]
             taken = () if before is None else _taken_back_lines(before)
             answer = ask(asked._replace(lines=[*asked.lines, *taken], notes=notes, may_keep=may_keep))
             if answer == KEEP_EDITS:
-                raise restores.EditsKept
+                wishes.keep_edits = True
+                return AGAIN
             return bool(answer)
 
-        keeper = keep if keep_edits else None
         if before is None:
-            prepare = partial(restores.prepare_restore, context, point, scope=scope, skip_damaged=skip_damaged, keeper=keeper, edits=edits)
-            return _restore_result(ask_and_carry_out(prepare, confirm), target)
-        done = self._rewind_to(point, both=True, scope=scope, confirm=confirm, skip_damaged=skip_damaged, keeper=keeper)
-        return _rewind_result(done, target)
+            prepare = partial(restores.prepare_restore, context, point, scope=scope, edits=edits)
+            return _restore_result(ask_and_carry_out(lambda: prepare(**vars(wishes)), confirm), target)
+        both = partial(rewind.prepare_rewind, context, point, both=True, scope=scope)
+        return _rewind_result(ask_and_carry_out(lambda: both(**vars(wishes)), confirm), target)
 
     def take_back(self, turn: Turn, scope: Sequence[bytes], ask: Ask, parts: "ChosenParts | None" = None) -> ActionResult:
         """Take back what a turn changed, after `ask` returns YES. `parts`: hunks of it that are chosen beside the files in
@@ -383,22 +374,10 @@ class TimelineModel:
         """Rewind the conversation in its own session if `ask` returns True. Raises Declined and the errors of
         a rewind."""
         point = self._point_of(row)
-        before = self._rewind_to(point, in_place=True, dry_run=True)
+        change = rewind.prepare_rewind(self._context, point, in_place=True)
         title, target = "Cut the conversation in its own session,", target_of(self._context, point)
-        return self._ask_and_rewind(point, before, title, "A copy of it as it is now is kept beside it.", ask, target, in_place=True)
-
-    def _ask_and_rewind(
-        self, point: Checkpoint, before: rewind.Rewound, title: str, kept: str, ask: Ask, target: RestoreTarget, *, in_place: bool = False
-    ) -> ActionResult:
-        """Rewind a conversation alone, after a question with the prompts that are taken back."""
-        counted = f"{plural(len(before.prompts), 'prompt')} taken back, no file changed"
-        where = [Line(printable(before.transcript))] if in_place else []
-        named = Line(f"{title} {target.name.removeprefix('to ')}: {counted}")
-        _decline_unless_yes(ask(Proposal(named, [*where, *_taken_back_lines(before)], kept=kept)))
-        return _rewind_result(self._rewind_to(point, in_place=in_place), target)
-
-    def _rewind_to(self, point: Checkpoint, **options: Any) -> rewind.Rewound:  # those of rewind_to_checkpoint
-        return rewind.rewind_to_checkpoint(self._context, point, **options)
+        where = [Line(printable(change.plan().transcript))]
+        return _ask_and_rewind(change, title, where, "A copy of it as it is now is kept beside it.", ask, target)
 
     def undo(self, ask: Ask, *, everything: bool = False) -> ActionResult:
         """Undo the newest restore after `ask` returns YES. `everything` also undoes later edits. Raises Declined and others."""
@@ -481,6 +460,24 @@ def _decline_unless_yes(answer: str) -> None:
 
 def _restore_result(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:
     return ActionResult(tuple(restored_lines(report, target.name, state=target.state)), report.incomplete)
+
+
+class _Wishes:
+    """What a person asks for while plans of one restore are shown."""
+
+    def __init__(self, *, keep_edits: bool) -> None:
+        """Nothing damaged is left alone before somebody says so."""
+        self.keep_edits, self.skip_damaged = keep_edits, False
+
+
+def _ask_and_rewind(
+    change: rewind.RewindChange, title: str, where: Iterable[Line], kept: str, ask: Ask, target: RestoreTarget
+) -> ActionResult:
+    """Rewind a conversation alone, after a question with the prompts that are taken back. `where`: what is cut, if it is the session."""
+    before = change.plan()
+    named = Line(f"{title} {target.name.removeprefix('to ')}: {plural(len(before.prompts), 'prompt')} taken back, no file changed")
+    _decline_unless_yes(ask(Proposal(named, [*where, *_taken_back_lines(before)], kept=kept)))
+    return _rewind_result(change.carry_out(), target)
 
 
 def _rewind_result(report: rewind.Rewound, target: RestoreTarget) -> ActionResult:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, TypeVar
 from ...change.execute import Restored
-from ...change.restore import EditsKept
-from ...change.worktree_change import Confirm, WorktreeChange, ask_and_carry_out
+from ...change.worktree_change import Confirm, PlannedChange, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
 from ...model.at_risk import NO_EDITS
 from ..show import restored
@@ -59,17 +58,15 @@ def ask_for_hunks(context: "Context", options: "ParsedOptions", done: Done, plan
     )
 
 
-def ask_until_decided(act: "Callable[[], Result]", question: PlanQuestion) -> "Result | None":
-    """What `act` returns. It is called again if the person asks for the plan that keeps edits. None if the person declines: then the
-    question has said so."""
-    while True:
-        try:
-            return act()
-        except EditsKept:
-            continue
-        except Declined:
-            question.print_that_nothing_changed()
-            return None
+def carry_out_or_decline(
+    prepare: "Callable[[], PlannedChange[Result]]", question: PlanQuestion, confirm: Confirm | None = None, *, dry_run: bool
+) -> "Result | None":
+    """What came of the change that `prepare` returns. None if the person declines: then the question has said so."""
+    try:
+        return ask_and_carry_out(prepare, confirm or question, dry_run=dry_run)
+    except Declined:
+        question.print_that_nothing_changed()
+        return None
 
 
 def carry_out_and_print(
@@ -78,7 +75,7 @@ def carry_out_and_print(
 ) -> int:  # fmt: skip
     """Carry out the change that `prepare` returns, or plan it with --dry-run. Print the report, with a title if `is_titled`; JSON also has
     `facts`. `confirm` asks in place of `question`. Returns the exit code."""
-    report = ask_until_decided(lambda: ask_and_carry_out(prepare, confirm or question, dry_run=options.dry_run), question)
+    report = carry_out_or_decline(prepare, question, confirm, dry_run=options.dry_run)
     if report is None:
         return OK
     done()
@@ -89,7 +86,7 @@ def carry_out_and_print(
         print_lines(question.notes)
     if not options.json and is_named and (title := question.title_if_not_shown()):
         print_lines([Line(f"{title}:")])
-        print_lines(question.explanation_lines() if report.dry_run else ())
+        print_lines(question.explanation_lines(report.turns) if report.dry_run else ())
     return print_restored(report, options, question, facts)
 
 

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 from ... import launch
 from ..._typing import TYPE_CHECKING
 from ...change.preflight import refuse_open_databases
-from ...change.restore import EditKeeper, EditsKept, NewKeeper
+from ...change.worktree_change import AGAIN
 from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.checkpoint import PROMPT, Checkpoint
 from ...model.plan import Action, Plan, sort_and_pack
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...history.inner_projects import InnerTurns
     from ...hook.typed_line import TypedLine
+    from ...model.turn_records import Turn
     from ..grammar.command_line import ParsedOptions
 
 
@@ -36,11 +37,11 @@ def keeps_edits(options: "ParsedOptions") -> bool:
 
 
 class PlanQuestion:
-    """Called with a plan, and paths that another session may have changed: returns True to go ahead.
+    """Called with a plan: returns True to go ahead.
 
     `is_called`: what is in `notes` was shown. `outside`: after the call, the paths that were edited outside of a turn, if they were
     looked up. `inner`: after the call, the directories with turns of their own. `keep_edits`: whether the plan keeps them. If the
-    person answers so, EditsKept is raised: the caller makes that plan and asks again.
+    person answers so, the result is AGAIN.
     """
 
     def __init__(
@@ -78,7 +79,6 @@ class PlanQuestion:
         self.keep_edits = since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.inner: tuple[InnerTurns, ...] = ()
-        self._keeper: EditKeeper | None = None
         self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
         self._later, self._kept, self._is_at_once = later, kept, is_at_once
 
@@ -87,26 +87,13 @@ class PlanQuestion:
         """True if a person is asked."""
         return self._is_asked and self._typed is None
 
-    @property
-    def keeper(self) -> NewKeeper | None:
-        """What makes the plan that keeps edits; None for an exact restore."""
-        if not self.keep_edits:
-            return None
-        return self._make_keeper
-
-    def _make_keeper(self, context: "Context", target: Checkpoint, scope: Sequence[bytes], skip_damaged: bool) -> EditKeeper:  # noqa: FBT001 - NewKeeper
-        from ...change.machine_merge import edit_keeper
-
-        self._keeper = edit_keeper(context, target, scope, skip_damaged)
-        return self._keeper
-
-    def __call__(self, plan: Plan, strange: tuple[bytes, ...] = ()) -> bool | Plan:
+    def __call__(self, plan: Plan) -> bool | str | Plan:
         """Show the plan and ask; or decide without a question. In a client, a yes may be one to an earlier plan: that is returned."""
         self._done()
         self.is_called = True
         self.find_inner_turns(plan.actions)
         if self._typed is not None:
-            return self._agree_or_print(plan, strange)
+            return self._agree_or_print(plan)
         if self._is_asked or self._is_shown or self._options.json:
             self.find_outside_edits(plan.actions)
         if not (self._is_asked or self._options.open_files):
@@ -117,24 +104,24 @@ class PlanQuestion:
             return True
         title = restored.headline(self._title(), plan)
         if self._is_shown:
-            print_lines([*notes, title, *self._lines_below_title(plan, strange, "")])
+            print_lines([*notes, title, *self._lines_below_title(plan, "")])
             return True
         may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
-        details = self._lines_below_title(plan, strange, KEEP_EDITS)
+        details = self._lines_below_title(plan, KEEP_EDITS)
         answer = ask_about_plan(Proposal(title, details, notes, self._kept, lambda: self._patch_of_plan(plan), may_keep), self._pager)
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS
-            raise EditsKept
+            return AGAIN
         return answer == YES
 
-    def explanation_lines(self) -> list[Line]:
-        """What a plan is, if it keeps edits or takes changes over."""
+    def explanation_lines(self, turns: "Sequence[Turn]") -> list[Line]:
+        """What a plan is, if it keeps edits or takes changes over. `turns`: those that it takes back."""
         if self._explanation is not None:
             return [self._explanation]
         if not self.keep_edits:
             return []
         machine = "" if self._since is None else self._since.more.machine
-        return [*restored.what_stays_lines(machine, () if self._keeper is None else self._keeper.turns)]
+        return [*restored.what_stays_lines(machine, turns)]
 
     def print_that_nothing_changed(self) -> None:
         """Say that nothing was changed. In a client, the plan says so."""
@@ -166,11 +153,11 @@ class PlanQuestion:
             since = 0 if point is None else point.created_ns
         self.inner = find_inner_turns(self._context, since, actions)
 
-    def _lines_below_title(self, plan: Plan, strange: tuple[bytes, ...], option_that_keeps: str) -> list[Line]:
+    def _lines_below_title(self, plan: Plan, option_that_keeps: str) -> list[Line]:
         """The lines below the title of a plan. `option_that_keeps`: see outside_lines."""
         lines = restored.plan_lines(plan, names_sizes=self._options.command == "take")
-        found = [*self.explanation_lines(), *lines, *restored.outside_lines(self.outside, option_that_keeps)]
-        found += [*restored.foreign_lines(strange), *restored.inner_lines(self.inner)]
+        found = [*self.explanation_lines(plan.turns), *lines, *restored.outside_lines(self.outside, option_that_keeps)]
+        found += [*restored.foreign_lines(plan.foreign), *restored.inner_lines(self.inner)]
         return [*found, Line(f"  {self._moved}")] if self._moved else found
 
     def _pager(self) -> AbstractContextManager[None]:
@@ -185,7 +172,7 @@ class PlanQuestion:
         found = compare.comparison_of_plan(self._context, restored.really_changes(plan.actions), plan.merged, read=plan.read)
         return comparison.comparison_lines(found, comparison.Form(comparison.PATCH), PIPED)
 
-    def _agree_or_print(self, plan: Plan, strange: tuple[bytes, ...]) -> bool | Plan:
+    def _agree_or_print(self, plan: Plan) -> bool | Plan:
         """True if the person typed the code of this plan, or if it is the smallest step. The earlier plan, if the person typed its code.
         Else this plan is shown, and the answer is False."""
         from ...hook.typed_line import code_of_plan, digest_of_question
@@ -200,7 +187,7 @@ class PlanQuestion:
         if self._typed.code is not None and (shown := plans.read(self._typed.code, question)) is not None:
             plans.forget()
             return plan._replace(actions=shown)
-        if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan, strange)):
+        if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan)):
             plans.forget()
             return True
         plans.write(WaitingPlan(self._typed.words, code), question, sort_and_pack(plan.actions))
@@ -211,31 +198,31 @@ class PlanQuestion:
         if self._typed.code is not None:
             is_same = self._typed.code.partition("-")[0] == code.partition("-")[0]
             again = "that plan is no longer the same" if is_same else "that line means something else now"
-        self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, strange, line, again)]
+        self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, line, again)]
         self._agreement = self._typed._replace(code=code).text
         if not self._options.json:
             print_lines(self._lines)
         return False
 
-    def _is_step_without_question(self, plan: Plan, strange: tuple[bytes, ...]) -> bool:
+    def _is_step_without_question(self, plan: Plan) -> bool:
         from ...history.provenance import is_of_turn_alone
         from ...hook.typed_line import MOST_UNASKED
 
         assert self._typed is not None
-        needs_look = strange or plan.kept or plan.only_copies or plan.open_files or self.inner or self.notes
+        needs_look = plan.foreign or plan.kept or plan.only_copies or plan.open_files or self.inner or self.notes
         if not self._typed.is_smallest or needs_look or sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False
         if self._is_at_once is not None:
             return self._is_at_once()
         return self._since is not None and is_of_turn_alone(self._context, self._since, plan.actions)
 
-    def _plan_in_client(self, plan: Plan, strange: tuple[bytes, ...], line: str, again: str) -> Iterator[Line]:
+    def _plan_in_client(self, plan: Plan, line: str, again: str) -> Iterator[Line]:
         """The plan in a client, with the line to type. `again`: why a yes was not enough, or ""."""
         if again:
             yield Line(f"{again}; nothing was changed. The plan now:")
         yield from (*self.notes, *notes_above_plan(self._context, plan))
         yield restored.headline(self._title(), plan)
-        yield from self._lines_below_title(plan, strange, restored.OPTION)
+        yield from self._lines_below_title(plan, restored.OPTION)
         yield Line("nothing has changed yet. To go ahead, type:")
         yield Line(f"  {line}")
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from ... import launch
 from ..._typing import TYPE_CHECKING
-from ...change.rewind import Rewound
+from ...change.rewind import RewindChange, Rewound
 from ...history.conversation import RewindTarget
 from ...model.at_risk import NO_EDITS
 from ..show import restored, shapes
 from ..show.rewound import fork_shape, rewound_lines
 from ..terminal.lines import OK, REMARKS, Done, note, print_json, print_lines
-from .carry_out import ask_until_decided
+from .carry_out import carry_out_or_decline
 from .question import PlanQuestion
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ _PATIENCE = 5.0
 
 
 def rewind_and_report(
-    rewinding: Callable[[], Rewound], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
+    prepare: Callable[[], RewindChange], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
 ) -> int:
-    """Call `rewinding` and report the result. The user may decline the question that it asks."""
-    report = ask_until_decided(rewinding, question)
+    """Carry out the rewind that `prepare` returns, after its question, and report the result."""
+    report = carry_out_or_decline(prepare, question, dry_run=options.dry_run)
     if report is None:
         return OK
     done()
@@ -73,8 +73,8 @@ def _rewound_json(report: Rewound, target: RewindTarget | None, question: PlanQu
     inner = () if question is None else question.inner
     found = {} if report.restored is None else restored.restored_json(report.restored, outside.proved, goal, inner=inner)
     return {
+        "foreign": [],
         **found,
-        "foreign": [raw.decode("utf-8", "replace") for raw in report.foreign],
         "fork": None if chat is None else fork_shape(chat),
         "prompts": list(report.prompts),
         "notes": list(report.notes),

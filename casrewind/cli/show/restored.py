@@ -449,7 +449,7 @@ def restored_json(
         "removed": removed,
         "unchanged": report.unchanged,
         "skipped": [_kept_shape(item) for item in report.kept],
-        "foreign": [],
+        "foreign": [path.decode("utf-8", "replace") for path in report.foreign],
         "inner_projects": inner_json(inner),
         **exact,
         **directories,

@@ -38,7 +38,7 @@ def rewound_lines(
         yield from restored_lines(done, target.name, state=target.state, is_inside=is_inside)
         if report.dry_run or is_inside:
             yield from outside_lines(outside)
-        yield from foreign_lines(report.foreign)
+        yield from foreign_lines(report.restored.foreign)
     elif target.name and not report.dry_run:
         yield Line(f"back {target.name}")
     if report.dry_run and report.machine:
