@@ -91,7 +91,7 @@ def edits_of_turns(
     if provenance is not None and not any(turn.subagent for turn in turns):  # its steps are those of its whole turn
         shared_files = [path for path, item in kept.items() if item.why == SHARED]
         taken_back.update((path, steps) for path in shared_files if (steps := _find_certain_steps(provenance, path, taken)))
-        taken_back = _follow_moves(view, provenance, taken_back, taken, places)
+        taken_back = _follow_moves(view, provenance, taken_back, taken, places, kept)
     return Edits(taken_back, tuple(kept.values()), untouched)
 
 
@@ -111,9 +111,10 @@ def _are_edits_of_file(steps: Iterable[PathEdit]) -> bool:
 
 
 def _follow_moves(
-    view: TurnView, provenance: Provenance, edits: dict[bytes, list[PathEdit]], taken: frozenset[int], places: paths.PathScope
-) -> dict[bytes, list[PathEdit]]:
-    """The edits by path. If somebody else moved a file since, its edits are under its new path."""
+    view: TurnView, provenance: Provenance, edits: dict[bytes, list[PathEdit]], taken: frozenset[int], places: paths.PathScope,
+    kept: Container[bytes],
+) -> dict[bytes, list[PathEdit]]:  # fmt: skip
+    """The edits by path. If somebody else moved a file since, its edits are under its new path; not if that is in `kept`."""
     found = dict(edits)
     for path, steps in edits.items():
         if not _are_edits_of_file(steps):
@@ -122,7 +123,7 @@ def _follow_moves(
         while not os.path.lexists(os.path.join(os.fsencode(view.tree.root), place)):
             edit = next(provenance.edits_of(place, None), None)
             moved = None if edit is None or not taken.isdisjoint(edit.makers.turns) else provenance.moved_away(edit)
-            if moved is None or moved.path in found or not places.covers(moved.path):
+            if moved is None or moved.path in found or moved.path in kept or not places.covers(moved.path):
                 break
             place = moved.path
         else:

@@ -423,6 +423,20 @@ def test_what_two_turns_rewrote_and_moved_stays_where_it_is_if_its_own_name_cann
     assert {item.path: item.why for item in done.kept}[b"docs/own.txt"] == "moved"
 
 
+@pytest.mark.parametrize("verb", ["restore", "revert"])
+def test_a_file_that_came_behind_esc_stays_whole_also_where_its_older_name_has_edits_of_a_turn(told, root, verb):
+    """Only the edit of before the move was taken back, and nothing was named."""
+    first = told.turn("one", {"till.py": text(replaced(BASE, 2, "agent one"))})
+    told.edit({"shop.py": (root / "till.py").read_bytes()}, removed=["till.py"])
+    told.prompt("two", "do two")
+    told.edit({"shop.py": text(replaced(replaced(BASE, 2, "agent one"), 9, "who knows"))})
+    told.turn("three", {"shop.py": text(replaced(replaced(replaced(BASE, 2, "agent one"), 9, "who knows"), 15, "agent three"))})
+    before = (root / "shop.py").read_bytes()
+    done = told.workspace.restore(first, keep_edits=True) if verb == "restore" else told.workspace.revert([1, 2, 3])
+    assert (root / "shop.py").read_bytes() == before
+    assert {item.path: (item.why, item.benign) for item in done.kept}[b"shop.py"] == ("unseen_end", False)
+
+
 def test_what_came_behind_esc_stays_where_a_later_turn_moved_it(told, root, stopped):
     told.turn("two", {"docs/repair.txt": b"mine\n"}, removed=["repair.txt"])
     done = told.workspace.restore(stopped, keep_edits=True)
