@@ -8,7 +8,9 @@ import shlex
 import time
 from collections.abc import Sequence
 
+from ..agents import client_process
 from ..context import Context
+from ..history.checkpoint_names import refuse_ambiguous_label
 from ..model.checkpoint import PROMPT, RUN, Circumstances
 from ..store.agent_sessions import AgentSession
 from .save import Moment, Saved, save, save_by_hand
@@ -21,8 +23,6 @@ class CommandTurn:
         """`message` stands for the command line in every list, and is the label of both checkpoints. Raises UsageError
         for a label that reads as another reference."""
         if message:
-            from ..history.checkpoint_names import refuse_ambiguous_label
-
             refuse_ambiguous_label(message)
         self._context, self._message = context, message
         self._prompt = message or shlex.join(arguments)
@@ -54,8 +54,6 @@ class CommandTurn:
 
     def _own_session_row(self) -> AgentSession:
         """This process, by which a list knows that the turn still runs."""
-        from ..agents import client_process
-
         process = client_process.client_process(os.getpid())
         return AgentSession(
             agent=RUN,

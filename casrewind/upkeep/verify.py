@@ -14,6 +14,7 @@ from ..model import directory_nodes, manifest, path_count, paths
 from ..model.checkpoint import Checkpoint
 from ..model.directory_nodes import LOST, NodeList, Rows
 from ..store import packs
+from ..store.maintenance import BEFORE
 from ..store.reachability import Reference, reference_of_file, references
 from .damage import Place, places_affected
 from .gc import NOT_BEGUN, kept_plans, step_plans, unfinished_purge
@@ -278,8 +279,6 @@ def _needed_by_in_words(places: Sequence[Place]) -> str:
 
 def repair(context: Context) -> Verified:
     """Repair packs, ledger and journals, rebuild the index, then verify everything. Raises StoreBusy, StoreFull."""
-    from ..store.maintenance import BEFORE
-
     maintenance = context.store.maintenance()
     done = list(context.store.repaired)
     with maintenance.exclude_other_maintenance():

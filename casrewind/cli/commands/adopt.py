@@ -4,6 +4,7 @@ import os
 
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
+from ...remote import take_over
 from ..grammar.options import JSON, Command, Option, flag
 from ..show.shapes import path
 from ..terminal.lines import print_json, print_line, remark
@@ -31,8 +32,6 @@ COMMAND = Command(
 
 def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind adopt."""
-    from ...remote import take_over
-
     found = take_over.adopt(options.directory, options.old, settings)
     if options.json:
         places = {"old": found.old, "root": found.root, "store": found.store}

@@ -1,6 +1,7 @@
 """casrewind bisect."""
 
 import os
+import subprocess
 import sys
 from functools import partial
 
@@ -107,8 +108,6 @@ class _Teller:
 
 def _run_in_directory(arguments: "Sequence[str]", below: str, teller: _Teller, directory: str, *, is_output_apart: bool) -> int:
     """Run the command in the directory of a state. Raises BisectError if it cannot be run."""
-    import subprocess
-
     place = os.path.normpath(os.path.join(directory, below))
     try:
         os.makedirs(place, exist_ok=True)

@@ -4,6 +4,7 @@ import os
 
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
+from ...remote import clone as clones
 from ..grammar.options import JSON, Command, Option, flag
 from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
@@ -30,8 +31,6 @@ COMMAND = Command(
 
 def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind clone."""
-    from ...remote import clone as clones
-
     assert options.url is not None
     wanted = config_of_options(options, options.url)
     name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...history import lookup
 from ...messages import age_in_words, plural
+from ...remote import archive, outgoing
 from ...remote import remote_config as configs
 from ..grammar.options import REF, Command, Option, flag
 from ..show.remote import saved_first_line
@@ -37,9 +39,6 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind export."""
-    from ...history import lookup
-    from ...remote import archive, outgoing
-
     if sys.stdout.isatty():
         raise errors.UsageError("the export would go to the terminal", "casrewind export > FILE, or | ssh HOST casrewind import -")
     found = configs.find(context.store)

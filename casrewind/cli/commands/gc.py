@@ -3,6 +3,7 @@
 
 from ... import config
 from ..._typing import TYPE_CHECKING
+from ...hook import background_gc
 from ...messages import age_in_words, plural, printable
 from ...upkeep.gc import Collected, collect
 from ..grammar.options import AUTO, DRY_RUN, JSON, Command, Option
@@ -42,8 +43,6 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.max_size is not None:
         limits = limits._replace(max_size=config.parse_size(options.max_size, "--max-size"))
     if options.auto:
-        from ...hook import background_gc
-
         background_gc.run_gc(context, limits)
         return OK
     found = collect(context, limits, dry_run=options.dry_run)

@@ -7,6 +7,7 @@ from typing import BinaryIO
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import printable
+from ...remote import archive
 from ...remote import remote_config as configs
 from ..grammar.options import JSON, Command, Option
 from . import Done
@@ -31,8 +32,6 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind import."""
-    from ...remote import archive
-
     found = configs.find(context.store)
     master, config = key_for_stream(context.environ, options, found), None if found is None else found[1]
     if options.file == "-":

@@ -11,6 +11,7 @@ from ..._typing import TYPE_CHECKING
 from ...history import compare, lookup
 from ...history.checkpoint_names import is_labelled, label_of
 from ...history.path_history import Logged, PathChange, PathHistory
+from ...history.search import LineQuery, Search, TextQuery
 from ...history.turn_view import Maker, TurnView
 from ...history.worktree_timeline import WorktreeTimeline
 from ...messages import age_in_words, plural, printable
@@ -19,6 +20,7 @@ from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
 from ..grammar.options import ASSUME_YES, HTML, JSON, NO_PROMPTS, NUMBER, Command, Option, choice, flag
+from ..plan.page_file import parts_of, write_page
 from ..show import changes, comparison, shapes
 from ..show.rows import RowWriter
 from ..show.shapes import Shape
@@ -31,7 +33,6 @@ from .words import paths_of
 
 if TYPE_CHECKING:
     from ...context import Context
-    from ...history.search import Search
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
@@ -113,8 +114,6 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def _write_page(context: "Context", options: "ParsedOptions", given: Sequence[str], done: Done) -> int:
     """Write the turns that changed some paths, or all turns, as a page."""
-    from ..plan.page_file import parts_of, write_page
-
     if options.all or options.text is not None or options.regex is not None:
         raise errors.UsageError("log: --html takes only -n and PATH")
     view, scope = TurnView(context), paths_of(context, given, _Points(context, safety=False), options, worktree=False)
@@ -173,8 +172,6 @@ def _search_of(options: "ParsedOptions") -> "Search | None":
     """What -S or -G searches for; None without them."""
     if options.text is None and options.regex is None:
         return None
-    from ...history.search import LineQuery, Search, TextQuery
-
     return Search(LineQuery(options.regex or "") if options.text is None else TextQuery(os.fsencode(options.text)))
 
 

@@ -3,6 +3,7 @@
 
 from ..._typing import TYPE_CHECKING
 from ...messages import plural
+from ...remote import pull as pulls
 from ...remote import remote_config as configs
 from ..grammar.options import JSON, Command, flag
 from ..show.text import human_size
@@ -28,8 +29,6 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pull."""
-    from ...remote import pull as pulls
-
     opened = configs.open_remote(context.store)
     found = pulls.pull(context, opened, newest=options.newest)
     done()

@@ -1,5 +1,6 @@
 """casrewind purge: permanently removes content that should not be stored."""
 
+import getpass
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -7,6 +8,7 @@ from functools import partial
 
 from ... import errors
 from ..._typing import TYPE_CHECKING, TypeVar
+from ...errors import Declined
 from ...gitignore.rules import RULE_FILES
 from ...messages import plural, printable, shell_quoted_path
 from ...model import domain as domains
@@ -51,8 +53,6 @@ _Found = TypeVar("_Found")
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
-    from ...errors import Declined
-
     if (options.path is None) == (options.text is None):
         raise errors.UsageError("purge needs to know what: a PATH, or a text on standard input with --text -")
     if options.glob and options.text is not None:
@@ -125,8 +125,6 @@ def _read_text_without_echo(done: Done) -> bytes:
     """The text, from standard input. On a terminal there is a prompt, and the text is not echoed."""
     if not sys.stdin.isatty():
         return sys.stdin.buffer.read(MOST_TEXT + 3)
-    import getpass
-
     done()
     return getpass.getpass("Text to purge (it is not shown): ").encode("utf-8", "surrogateescape")
 

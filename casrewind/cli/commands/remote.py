@@ -4,12 +4,14 @@ import os
 import sys
 import time
 from contextlib import suppress
+from getpass import getpass
 
 from ... import environment, errors
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
-from ...remote import connect
+from ...remote import connect, verify_chains
 from ...remote import remote_config as configs
+from ...remote.pushed import count_unsent
 from ...remote.remote_config import RemoteConfig
 from ...store import push_notes
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
@@ -23,6 +25,7 @@ from ..show.remote import (
 from ..terminal.lines import print_json, print_line, remark
 from ..terminal.questions import agreed, can_person_answer, must_ask_or_raise
 from . import OK, REMARKS, Done
+from .remote_gc import remote_gc
 
 if TYPE_CHECKING:
     from ...context import Context
@@ -98,8 +101,6 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.action == "remove":
         return _remove_remote(context, options)
     if options.action == "gc":
-        from .remote_gc import remote_gc
-
         return remote_gc(context, options, done)
     return _print_remote(context, options)
 
@@ -158,8 +159,6 @@ def _made_or_joined(made: connect.Added, url: str) -> str:
 
 def ask_for_passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassphrase
     """Ask for a passphrase on the terminal; for a new one twice. Returns "" for none."""
-    from getpass import getpass
-
     if not is_new:
         return getpass("passphrase of the remote: ")
     print_line("A passphrase opens the remote on another machine. Enter for none.")
@@ -198,8 +197,6 @@ def _run_key_action(context: "Context", options: "ParsedOptions") -> int:
 
 
 def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> int:
-    from ...remote import verify_chains
-
     opened = configs.open_remote(context.store)
     found = verify_chains.verify_remote(context, opened, read_blobs=options.all)
     directory = opened.files.directory
@@ -250,8 +247,6 @@ def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
 
 
 def _print_remote(context: "Context", options: "ParsedOptions") -> int:
-    from ...remote.pushed import count_unsent
-
     found = count_unsent(context)
     setting = environment.configuration().remote_push
     if options.json:

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
+from ...change import path_merger, revert
 from ...change.worktree_change import WorktreeChange
 from ...history.checkpoint_names import turn_of
+from ...history.conversation import whole_session
 from ...messages import plural, printable, shell_quoted
 from ...model.plan import Plan
+from ...model.turn_records import NOT_SAVED
 from ..grammar.options import (
     ASSUME_YES,
     DRY_RUN,
@@ -67,8 +70,6 @@ _PROMPT = 24  # characters of a prompt in the title of several turns
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind revert."""
-    from ...change import path_merger, revert
-
     refuse_hunk_options(options)
     named = words.Words(context, options)
     turns, name = _named_turns(context, options, named)
@@ -121,8 +122,6 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
     `options.paths`."""
     word = options.ref
     if options.session is not None:
-        from ...history.conversation import whole_session
-
         if word is not None:  # it is a path
             options.paths, options.ref = [word, *options.paths], None
         session = whole_session(context, options.session)
@@ -159,8 +158,6 @@ def _turns_in_words(turns: "Sequence[Turn]") -> str:
 def _known_turns(options: "ParsedOptions", turns: "Sequence[Turn]") -> "tuple[list[Turn], list[Turn]]":
     """Returns (turns with a known change, turns with an unknown one). Without --known, an unknown change raises
     CheckpointNotFound."""
-    from ...model.turn_records import NOT_SAVED
-
     unknown = [turn for turn in turns if turn.not_saved or turn.before is None or not (turn.after or turn.to_now)]
     known = [turn for turn in turns if turn not in unknown]
     if unknown and len(turns) > 1 and not (options.known and known):

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from ... import config, errors, projects
 from ..._typing import TYPE_CHECKING
+from ...errors import Declined
 from ...messages import age_in_words, plural, printable, shell_quoted
 from ...upkeep.all_stores import Found, Pruned
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
@@ -51,8 +52,6 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
 
 
 def _prune_stores(settings: "Settings", options: "ParsedOptions") -> int:
-    from ...errors import Declined
-
     age = config.parse_age(options.prune_missing or "", "--prune-missing")
     confirm = None
     if not options.dry_run and must_ask_or_raise(options, "removes stores"):

@@ -6,7 +6,7 @@ from ... import locations
 from ..._typing import TYPE_CHECKING
 from ...change import take as takes
 from ...change.worktree_change import WorktreeChange
-from ...history import lookup
+from ...history import lookup, pathspecs
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
 from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import target_of
@@ -63,7 +63,5 @@ def _paths_in_words(context: "Context", options: "ParsedOptions", made: takes.Ma
     words = [*options.paths, *options.rest]
     if not words:
         return ()
-    from ...history import pathspecs
-
     here = os.path.relpath(locations.real_path(options.directory), context.root.path)
     return pathspecs.resolve_words(made.context, [made.base], words, os.path.join(made.context.root.path, here))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...change import undo as undos
 from ...model.at_risk import OutsideEdits
 from ...model.history import UNDO, Step
 from ...model.plan import Action
@@ -12,7 +13,7 @@ from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, fl
 from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import step_in_words
 from ..plan.question import PlanQuestion
-from ..show import restored
+from ..show import restored, shapes
 from ..terminal.lines import print_json, print_line
 from ..terminal.questions import must_ask_or_raise
 from . import OK, Done
@@ -43,8 +44,6 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
 def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, **which: bool) -> int:
     """Undo or redo: list the steps, show the plan, or carry it out. On a terminal the command asks first."""
-    from ...change import undo as undos
-
     if options.list:
         done()
         _print_steps(context, options)
@@ -109,8 +108,6 @@ def _steps_of_history(context: "Context", command: str) -> Sequence[Step]:
 
 
 def _step_json(context: "Context", step: Step) -> "Shape":
-    from ..show import shapes
-
     made = context.store.checkpoint(step.safety)
     return {
         "target": step.target or None,
