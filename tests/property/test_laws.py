@@ -555,12 +555,16 @@ class Laws:
                 self.judge_path(name, path, steps(path), kept, before, after)
 
     def was_moved(self, path, now):
-        """Whether a file was moved when it went from this path: it is taken back where it went, or is as it was there already."""
+        """Whether a file was moved when it went from this path: it is taken back where it went, or is as it was there already. An
+        operation between the same two states may have given it an earlier content first."""
         states = [*self.history.states, now]
-        went = [pair for pair in zip(states, states[1:]) if pair[0].get(path, ("",))[0] == "file" and path not in pair[1]]
-        return bool(went) and any(
-            thing[0] == "file" and are_alike(went[-1][0][path], thing) for other, thing in went[-1][1].items() if other not in went[-1][0]
-        )
+        went = [at for at, (old, new) in enumerate(zip(states, states[1:])) if old.get(path, ("",))[0] == "file" and path not in new]
+        if not went:
+            return False
+        earlier = states[: went[-1] + 1] if went[-1] in self.history.operations else [states[went[-1]]]
+        contents = [state[path] for state in earlier if state.get(path, ("",))[0] == "file"]
+        came = [thing for other, thing in states[went[-1] + 1].items() if other not in states[went[-1]] and thing[0] == "file"]
+        return any(are_alike(content, thing) for content in contents for thing in came)
 
     def judge_path(self, name, path, steps, kept, before, after):
         now, result, item = before.get(path), after.get(path), kept.get(path)
