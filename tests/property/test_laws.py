@@ -556,14 +556,15 @@ class Laws:
 
     def was_moved(self, path, now):
         """Whether a file was moved when it went from this path: it is taken back where it went, or is as it was there already. An
-        operation between the same two states may have given it an earlier content first."""
+        operation between the same two states may have given it an earlier content first, or have hidden it until its undo."""
         states = [*self.history.states, now]
         went = [at for at, (old, new) in enumerate(zip(states, states[1:])) if old.get(path, ("",))[0] == "file" and path not in new]
         if not went:
             return False
-        earlier = states[: went[-1] + 1] if went[-1] in self.history.operations else [states[went[-1]]]
+        at, is_operation = went[-1], went[-1] in self.history.operations
+        earlier, later = (states[: at + 1], [states[at + 1], now]) if is_operation else ([states[at]], [states[at + 1]])
         contents = [state[path] for state in earlier if state.get(path, ("",))[0] == "file"]
-        came = [thing for other, thing in states[went[-1] + 1].items() if other not in states[went[-1]] and thing[0] == "file"]
+        came = [thing for state in later for other, thing in state.items() if other not in states[at] and thing[0] == "file"]
         return any(are_alike(content, thing) for content in contents for thing in came)
 
     def judge_path(self, name, path, steps, kept, before, after):
