@@ -1,4 +1,4 @@
-"""Executes a checked plan and records it in the ledger: the common part of restore, undo and redo.
+"""Executes a checked plan and records it in the ledger: the last part of every verb that changes files.
 
 The danger prevented here: a change to the worktree that can be neither undone nor finished. So the safety checkpoint is
 published and the journal written before the plan is applied. Then the ledger records it and the journal is removed.
@@ -47,7 +47,7 @@ class WrittenDirectory(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """The result of a restore, undo or redo (with `dry_run`: what it would do). `actions` were done; `kept` paths were
+    """The result of a verb that changes files (with `dry_run`: what it would do). `actions` were done; `kept` paths were
     not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
     nothing had to change). `unchanged` counts the files and links of the target that needed no change. `merged`: the files
     among the actions that were merged by lines. `edited`: the paths that keep edits, and so are not as in the target."""

@@ -1,7 +1,7 @@
 """Restore: reset the worktree to a checkpoint.
 
-The danger prevented here: a restore overwrites or deletes bytes that no checkpoint holds. Four steps: capture the
-current state, plan the changes, check everything that could refuse the restore, and only then change the first file.
+The danger prevented here: a restore overwrites or deletes bytes that no checkpoint holds. So it looks first: it
+captures the current state, plans the changes, and checks everything that could refuse them. `worktree_change` does the rest.
 """
 
 from collections.abc import Sequence

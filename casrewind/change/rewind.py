@@ -389,15 +389,15 @@ def _duration_in_words(ns: int) -> str:
 
 def _write_and_record(context: Context, chat: ChatCut, restored: Restored | None) -> Chat | None:
     """Write the conversation up to the cut, then record the rewind in the ledger. None if nothing precedes the cut."""
-    conversation, cut, point, in_place, is_foreign, may_be_there = chat
+    conversation, cut, point, in_place = chat.conversation, chat.cut, chat.point, chat.in_place
     if cut is None:
         return None
     session_files.refuse_unsafe_transcript_path(conversation.client, conversation.path, conversation.session, context.homes)
-    if is_foreign and not in_place and not _client_has_session(conversation):
+    if chat.is_foreign and not in_place and not _client_has_session(conversation):
         _write_earlier_files(context, conversation)
         made = _write_new_session(context, conversation, HANDED_OVER, conversation.session, cut, conversation.path)
         return made._replace(resume=conversation.client.resume_moved_command(made.session))
-    is_same = may_be_there and not in_place and point is not None and (restored is None or not restored.actions)
+    is_same = chat.may_be_there and not in_place and point is not None and (restored is None or not restored.actions)
     there = find_earlier_fork(context, conversation, cut, point) if is_same and point is not None else None
     if there is not None:
         made = _chat_of_session(context, conversation, FORKED_BEFORE, *there)
@@ -420,7 +420,7 @@ def _write_and_record(context: Context, chat: ChatCut, restored: Restored | None
             safety=restored.safety if restored is not None and restored.safety else rewinds.CHAT_ONLY,
         )
     )
-    return made._replace(resume=conversation.client.resume_moved_command(made.session)) if is_foreign else made
+    return made._replace(resume=conversation.client.resume_moved_command(made.session)) if chat.is_foreign else made
 
 
 def _write_fork(context: Context, conversation: Conversation, cut: bytes) -> Chat:
