@@ -44,8 +44,7 @@ class PlanMoved(Exception):
 Confirm = Callable[[Plan], bool | str | Plan]
 """Returns True to go ahead with a plan, AGAIN for another one. May raise a CasrewindError.
 
-One whose attribute `waits` is False asks nobody. It is called under the lock. It may return a plan that a person agreed to earlier: of
-the present plan, what that one has is done."""
+One that asks nobody may return a plan that a person agreed to earlier: of the present plan, what that one has is done."""
 
 
 class ChangeRecord(NamedTuple):
@@ -164,16 +163,17 @@ class WorktreeChange:
 
 
 def ask_and_carry_out(
-    prepare: Callable[[], PlannedChange[Result_co]], confirm: Confirm | None = None, *, dry_run: bool = False
+    prepare: Callable[[], PlannedChange[Result_co]], confirm: Confirm | None = None, *, asks: bool = True, dry_run: bool = False
 ) -> Result_co:
     """Prepare a change, ask `confirm`, and carry the change out. After PlanMoved and the answer AGAIN, prepare and ask again. Nothing is
-    locked while a person is asked. `dry_run`: only plan it. Raises Declined, and as `WorktreeChange.carry_out`."""
+    locked while a person is asked. Without `asks`, `confirm` asks nobody: it is called under the lock. `dry_run`: only plan it. Raises
+    Declined, and as `WorktreeChange.carry_out`."""
     if dry_run:
         return prepare().plan()
     why_again = ""
     while True:
         change = prepare()
-        if confirm is None or not getattr(confirm, "waits", True):
+        if confirm is None or not asks:
             return change.carry_out(confirm)
         plan = change.question()
         answer = plan is None or confirm(plan._replace(why_again=why_again))

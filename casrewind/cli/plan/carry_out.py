@@ -63,7 +63,7 @@ def carry_out_or_decline(
 ) -> "Result | None":
     """What came of the change that `prepare` returns. None if the person declines: then the question has said so."""
     try:
-        return ask_and_carry_out(prepare, confirm or question, dry_run=dry_run)
+        return ask_and_carry_out(prepare, confirm or question, asks=question.waits, dry_run=dry_run)
     except Declined:
         question.print_that_nothing_changed()
         return None
