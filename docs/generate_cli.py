@@ -102,8 +102,9 @@ made afresh.
 | `u`, `U`, `r` | undo, undo with later edits too, redo. The picker shows the plan and asks |
 | `o` | finish or reverse an interrupted restore |
 | `p`, `l` | pin or unpin; label, which pins |
-| `m` | mark as looked at, up to here: `casrewind review` shows what changes after it |
+| `m` | mark as looked at, up to this row, forward or back: `casrewind review` shows what is new then |
 | `d` | compare further rows with this row; again, or escape, ends that |
+| `B` | in the files: show who wrote each line of the file, as it is now; again, or escape: its patch |
 | `e` | open the file in `$VISUAL` or `$EDITOR` |
 | `y` | copy the path, the id or the prompt to the terminal's clipboard (OSC 52) |
 | `?` | show the keys |

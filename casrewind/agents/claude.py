@@ -9,8 +9,9 @@ a batch of tool calls. The calls of a batch form a chain, so their results are n
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 
-from .. import errors
+from .. import errors, fsio
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, fork_title, title_from_prompts
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .carried_lines import CarriedLines
 
 _TRIGGERS = {**client.EVENTS, client.SUBAGENT_START: "tool_batch", "PostToolBatch": "tool_batch"}
-_HEAD = 16 * 1024  # bytes of a payload that are searched for its client
+_HEAD = 16 * 1024  # bytes of a payload that are searched for its client, and of a note
 _BOOKKEEPING = frozenset(
     {"queue-operation", "last-prompt", "mode", "permission-mode", "atis-latch", "tools-used", "cost-state"}
     | {"file-history-snapshot", "file-history-delta", "api-request", "api-request-shape", "api-request-blob"}
@@ -238,6 +239,10 @@ class ClaudeClient(client.ConversationClient):
         """See `Client`."""
         return transcript.paths_in_calls(data, _WRITERS)
 
+    def task_of_subagent(self, transcript: str) -> str:
+        """See `Client`."""
+        return _noted_task(f"{transcript.removesuffix('.jsonl')}.meta.json")
+
     def works_in(self, transcript: str, directory: str) -> bool:
         """See `Client`. Where a variable gives the directory of transcripts another name, the client's note of its worktree counts."""
         if super().works_in(transcript, directory):
@@ -447,17 +452,20 @@ def _start_of_unanswered_batch(table: Sequence[ClaudeLine], chain: Sequence[int]
 
 def _noted_worktree(path: str) -> str:
     """The worktree in which the client works by its last note in a transcript; "" if it left it, or noted none."""
-    from .. import fsio
-
-    try:
-        with fsio.closing(fsio.open_regular(os.path.realpath(path))) as fd:
-            os.lseek(fd, max(os.fstat(fd).st_size - _SEARCHED, 0), os.SEEK_SET)
-            data = fsio.read_fd(fd)
-    except (OSError, ValueError):
-        return ""
+    data = b""
+    with suppress(OSError, ValueError), fsio.closing(fsio.open_regular(os.path.realpath(path))) as fd:
+        os.lseek(fd, max(os.fstat(fd).st_size - _SEARCHED, 0), os.SEEK_SET)
+        data = fsio.read_fd(fd)
     noted = (line.value or {} for line in transcript.parse_lines_containing(data, _WORKTREE_NOTE.encode()))
     last = next((value for value in noted if value.get("type") == _WORKTREE_NOTE), {})
     return transcript.text_or_empty(transcript.object_or_empty(last.get("worktreeSession")).get("worktreePath"))
+
+
+def _noted_task(path: str) -> str:
+    """The description of a subagent in the client's note of it."""
+    with suppress(OSError, ValueError):
+        return transcript.text_or_empty(transcript.object_or_empty(transcript.parse_object(fsio.read_file(path, _HEAD))).get("description"))
+    return ""
 
 
 def _last_line_of_turn(table: Sequence[ClaudeLine], turn: str) -> list[int]:

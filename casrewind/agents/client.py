@@ -244,6 +244,10 @@ class Client:
         """The paths that tool calls in a subagent's transcript name as written, as they name them. Most clients keep none."""
         return ()
 
+    def task_of_subagent(self, transcript: str) -> str:
+        """What a subagent was started for, as the client notes it beside the transcript at a path; "" if it does not. Never raises."""
+        return ""
+
     def works_in(self, transcript: str, directory: str) -> bool:
         """True if the client says by the transcript at a path that the session works in a directory. Never raises."""
         return False

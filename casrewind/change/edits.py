@@ -198,9 +198,14 @@ def _why_shared_with(names: Sequence[str]) -> str:
 
 
 def with_way_out(item: Kept, options: Mapping[str, str]) -> Kept:
-    """A path that is left alone, and what takes it back all the same. `options`: that by why it is left alone."""
+    """A path that is left alone, and the option that takes it back all the same. `options`: that by why it is left alone."""
     way = options.get(item.why)
-    return item if way is None else item._replace(reason=f"{item.reason}; {way}")
+    return item if way is None else item._replace(reason=f"{item.reason}; {way} takes it back{' as well' if item.why == SHARED else ''}")
+
+
+def without_way_out(item: Kept) -> Kept:
+    """A path that is left alone, for a person who cannot give an option."""
+    return item._replace(reason=item.reason.partition("; --")[0])
 
 
 def _paths_that_turn_may_not_have_made(unclear: Sequence[Change]) -> Iterator[Kept]:

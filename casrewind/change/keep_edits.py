@@ -30,7 +30,6 @@ from .possible_actions import possible_actions
 from .preflight import SKIP_DAMAGED
 from .safety_capture import CapturedState, Stranger, add_present_paths
 
-_BY_EXACT = "--exact takes it back"
 _NOT_EDITS = frozenset({SHARED, BACKGROUND, DAMAGED, UNSEEN_END, merge.IS_PURGED})
 """Words for why a path is left alone that may have no edit of a person."""
 
@@ -143,4 +142,4 @@ class KeptEdits:
 
 
 def _with_way_out(item: Kept) -> Kept:
-    return with_way_out(item, {UNSEEN_END: _BY_EXACT})
+    return with_way_out(item, {UNSEEN_END: "--exact"})

@@ -26,6 +26,8 @@ from ..worktree.reader import means_absent_path
 from .safety_capture import CapturedState, command_to_open, describe_in_cloud, describe_mount, obstacles_error
 
 SKIP_DAMAGED = "Use --skip-damaged to restore everything else, or list paths after --"
+STOP_IT = "stop it first, or go ahead with --open-files"
+FINISH_FIRST = "finish it with casrewind restore --continue, or take it back with casrewind restore --abort"
 OTHER_PATHS = "restore elsewhere with --to DIR, or only other paths with -- PATH"
 _SPARE = 1 << 20  # bytes that must remain free after a restore
 _SHOWN = 5  # damaged paths named in a message
@@ -54,7 +56,7 @@ def refuse_open_journal(context: Context) -> None:
         raise errors.StoreBusy("another restore of this worktree is running", "wait for it")
     raise errors.JournalOpen(
         "a restore was interrupted",
-        "finish it with casrewind restore --continue, or take it back with casrewind restore --abort"
+        FINISH_FIRST,
     )
 
 
@@ -84,7 +86,7 @@ def refuse_open_databases(found: Sequence[OpenFile], known: Collection[OpenFile]
     raise errors.DatabaseOpen(
         f"{paths.lossy_text(new[0].path)} is open for writing in {enumerated(same)}{more}: what is restored below it would be lost; "
         "nothing was changed",
-        "stop it first, or go ahead with --open-files"
+        STOP_IT,
     )
 
 

@@ -30,7 +30,6 @@ from .worktree_change import ChangeRecord, WorktreeChange
 
 ADD_RUNNING = "wait, or add --running to reverse what it did so far"
 """What a person does where a turn still runs."""
-_BY_SHARED = "--shared takes it back"
 
 
 def prepare_revert(
@@ -81,7 +80,7 @@ def prepare_revert(
         report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
-        left = (with_way_out(item, {SHARED: f"{_BY_SHARED} as well", UNSEEN_END: _BY_SHARED}) for item in left_alone(done, now))
+        left = (with_way_out(item, {SHARED: "--shared", UNSEEN_END: "--shared"}) for item in left_alone(done, now))
         plan = name_parts(Plan(report.actions, tuple(sorted((*report.kept, *left)))), done)
         plan = keep_moved_files(plan, done, now, files.contents, provenance.versions_of)
         planned = plans.sort_and_pack(plan.actions)

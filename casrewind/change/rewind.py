@@ -37,6 +37,8 @@ HANDED_OVER = "handed_over"
 """The mode of a conversation of another machine that keeps its id here."""
 FORKED_BEFORE = "forked_before"
 """The mode of a fork that an earlier rewind to the same moment made."""
+CHAT_ALONE = "use --chat to rewind only the conversation"
+NEAREST = "use --nearest to accept it, or --chat to rewind only the conversation"
 END_OR_FORK = "end it first, or make a fork of the conversation (casrewind back, restore --chat)"
 """What a person does where a client still has the session open."""
 
@@ -191,7 +193,7 @@ def prepare_back(
         point, why_nearest = _checkpoint_of_prompt(context, goal)
         if why_nearest and not nearest:
             raise errors.CheckpointNotFound(
-                f"{why_nearest}; nothing was changed", "use --nearest to accept it, or --chat to rewind only the conversation"
+                f"{why_nearest}; nothing was changed", NEAREST
             )
         again = f"@{goal.turn} is taken back already" if goal.is_taken_back else ""
         notes += tuple(filter(None, (why_nearest, again)))
@@ -367,7 +369,7 @@ def _checkpoint_of_prompt(context: Context, goal: RewindTarget) -> tuple[Checkpo
         if not own.is_saved:
             why = "the files were not saved at that prompt, because the project was too slow"
     if choice is None:
-        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists", "use --chat to rewind only the conversation")
+        raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists", CHAT_ALONE)
     age = _duration_in_words(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
     return choice, f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
 

@@ -65,8 +65,9 @@ def is_full_name(name: str, machine: str, origin: str) -> bool:
 
 
 def label_of(point: Checkpoint, marked: Marked) -> str:
-    """The current label: the latest one given, else the label that the checkpoint was made with."""
-    return marked.label or point.label
+    """The current label: the latest one given, else the label that the checkpoint was made with. What a safety checkpoint is for, its
+    operation says."""
+    return marked.label or ("" if point.trigger == checkpoints.SAFETY else point.label)
 
 
 def is_kept_by_mark(point: Checkpoint, marked: Marked) -> bool:

@@ -70,6 +70,12 @@ def scan_worktree(context: Context) -> ScannedWorktree:
     return ScannedWorktree(scan.tree, writer.load_tree, all_skips(scan.domain), scan.domain, writer.read)
 
 
+def worktree_as_saved(context: Context, point: Checkpoint) -> ScannedWorktree:
+    """The worktree as it was saved just now, in place of a second scan."""
+    writer, domain = DryRunWriter(context.store.read, context.store.read_many), context.store.domain(point.domain)
+    return ScannedWorktree(point.tree, writer.load_tree, all_skips(domain), domain, writer.read)
+
+
 def judge_now(
     context: Context, comparer: DomainComparer, changes: Iterable[Change], old: bytes, seen: ScannedWorktree,
     certain: Container[bytes] = frozenset(),

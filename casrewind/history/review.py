@@ -14,7 +14,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.diff import counted_changes
 from ..model.turn_records import Row, Turn
 from . import compare
-from .compare import Comparison
+from .compare import Comparison, ScannedWorktree
 from .provenance import Makers, Provenance
 from .review_mark import find_mark, is_since
 from .turn_view import TurnView
@@ -36,15 +36,16 @@ class Review(NamedTuple):
     """Who made the difference, by path. Nobody: an operation alone did, or it is unknown."""
 
 
-def review(context: Context) -> tuple[Review, TurnView]:
-    """What changed since a person last looked, and the view with its rows. Raises CheckpointNotFound without a checkpoint."""
+def review(context: Context, seen: ScannedWorktree | None = None) -> tuple[Review, TurnView]:
+    """What changed since a person last looked, and the view with its rows. `seen`: the files now, if they were read. Raises
+    CheckpointNotFound without a checkpoint."""
     with context.store.hold_shared_lock():
         found = find_mark(context)
         start = context.store.oldest(context.root.key) if found is None else found[1]
         if start is None:
             raise errors.CheckpointNotFound("there is no checkpoint here yet", "casrewind save makes one")
         order = 2 * start.seq if found is None else found[0].order
-        seen = compare.scan_worktree(context)
+        seen = compare.scan_worktree(context) if seen is None else seen
         view = WorktreeTimeline(context, seen).since(order // 2)
         difference = compare.compare_to_scan(context, start, seen)
         differing = {change.path for change in difference.changes}

@@ -70,5 +70,6 @@ def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
         subagent=more.subagent,
         subagent_type=more.subagent_type,
         subagent_root=more.subagent_root,
+        subagent_task=more.subagent_task,
         written=tuple(tlv.text(more.written).split(b"\0")) if more.written else (),
     )

@@ -25,10 +25,13 @@ may have made, each with the others that may have made it instead."""
 
 
 class Subagent(NamedTuple):
-    """A subagent of a turn, as positions in the list of points. `begun` and `ended` are its events, None = not seen. It may have worked
+    """A subagent of a turn, as positions in the list of points. `task`: what it was started for, `kind`: its type.
+
+    `begun` and `ended` are its events, None = not seen. It may have worked
     in the steps of `span`, also behind the turn. `place`: the worktree of its own in which it works, "" = it works here. `written`: the
     paths that its tools named as written; `above`: the directories above them."""
 
+    task: str
     kind: str
     place: str
     begun: int | None
@@ -123,7 +126,8 @@ def _find_subagents(points: Sequence[Point], turn: TurnPositions, ends: Mapping[
         written = frozenset(path for at in (*places, *closing) for path in points[at].written)
         one = points[places[0]]
         above = frozenset(place for path in written for place in parents(path))
-        yield Subagent(one.subagent_type, one.subagent_root, begun, ended, Span(first, max(first, end)), written, above)
+        task = next((points[at].subagent_task for at in (*places, *closing) if points[at].subagent_task), "")
+        yield Subagent(task, one.subagent_type, one.subagent_root, begun, ended, Span(first, max(first, end)), written, above)
 
 
 def _is_in(span: Span, at: int) -> bool:

@@ -93,6 +93,11 @@ class UndonePair(NamedTuple):
         """The safety checkpoint of the operation."""
         return self.done.safety
 
+    @property
+    def ending(self) -> str:
+        """What every list says behind the title of the operation."""
+        return f" ({'redone' if self.done.kind == OPERATIONS[UNDO] else 'undone'})"
+
 
 class FoldedPairs(NamedTuple):
     """How many older pairs have no row of their own."""
@@ -104,13 +109,12 @@ ListRow = Row | LookedAt | UndonePair | FoldedPairs
 
 
 def fold_undone(rows: Iterable[Row | LookedAt], *, is_oldest_first: bool = False) -> Iterator[ListRow]:
-    """The rows with one for an operation and its undo, or an undo and its redo. Of such pairs behind each other, the newest two have
-    rows."""
+    """The rows of `pair_undone`. Of pairs behind each other, the newest two have rows."""
     if is_oldest_first:
         yield from reversed([*fold_undone(reversed([*rows]))])
         return
     pairs = 0  # behind each other
-    for row in _pairs_and_rest(rows):
+    for row in pair_undone(rows):
         if isinstance(row, UndonePair):
             pairs += 1
             if pairs <= _NAMED_PAIRS:
@@ -124,7 +128,8 @@ def fold_undone(rows: Iterable[Row | LookedAt], *, is_oldest_first: bool = False
         yield FoldedPairs(pairs - _NAMED_PAIRS)
 
 
-def _pairs_and_rest(rows: Iterable[Row | LookedAt]) -> Iterator[Row | LookedAt | UndonePair]:
+def pair_undone(rows: Iterable[Row | LookedAt]) -> Iterator[Row | LookedAt | UndonePair]:
+    """The rows with one for an operation and its undo, or an undo and its redo."""
     waiting: list[Reset | UndonePair] = []  # undos and redos whose operation is still to come, and the pairs between
     for row in rows:
         undo = next((one for one in reversed(waiting) if isinstance(one, Reset)), None)

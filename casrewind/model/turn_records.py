@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from .._typing import NamedTuple, Protocol
 from ..messages import first_line, plural
-from .diff import Change
+from .diff import Change, counted_changes
 from .domain import Stop
 from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 from .manifest import FILE, is_directory
@@ -33,9 +33,9 @@ class Point(NamedTuple):
     `prompt_id`: the client's id of the prompt or of its message, "" = none. `at_ns`: the time of the event, in nanoseconds
     since 1970. `has_turn_ids`: the client has ids of turns at all. `turn`: the id of the before of the turn that the record names.
     `event`: the client's name of the event, "" without one. `reason`: the event's source or reason.
-    `of_subagent`: the event reports that a subagent ended. `subagent`, `subagent_type` and `subagent_root`: see
-    checkpoint.Circumstances. `written`: the paths that its tools named as written. `subagents` and `tasks`: how many subagents still
-    run after this event, and how many other tasks in the background.
+    `of_subagent`: the event reports that a subagent ended. `subagent`, `subagent_type`, `subagent_root` and
+    `subagent_task`: see checkpoint.Circumstances. `written`: the paths that its tools named as written. `subagents` and `tasks`: how
+    many subagents still run after this event, and how many other tasks in the background.
     `no_prompt`: it is known that no prompt caused this event. `tells_ends`: the client's hooks report the ends of
     turns; None = unknown. `op` and `target`: the operation after a safety checkpoint, and its target. `domain`: the
     digest of its domain, b"" = no change is unclear. `is_saved`: the tree is the state at this event.
@@ -72,6 +72,7 @@ class Point(NamedTuple):
     subagent: str = ""
     subagent_type: str = ""
     subagent_root: str = ""
+    subagent_task: str = ""
     written: tuple[bytes, ...] = ()
 
 
@@ -144,8 +145,8 @@ class Turn(NamedTuple):
     turn's end.
 
     `subagents`: those whose start was seen, the first one first, each as a turn with the number `subagent` of 1 and more; its prompt is
-    its type. `among`: the paths of such a part that somebody else may have changed at the same time, with their names. `place`: the
-    worktree of its own in which it works, "" = it works here.
+    what it was started for, once that is known, and `kind` its type. `among`: the paths of such a part that somebody else may have
+    changed at the same time, with their names. `place`: the worktree of its own in which it works, "" = it works here.
     """
 
     n: int
@@ -176,6 +177,7 @@ class Turn(NamedTuple):
     taken_back: bool = False
     doubtful: tuple[bytes, ...] = ()
     subagent: int = 0
+    kind: str = ""
     subagents: "tuple[Turn, ...]" = ()
     among: tuple[tuple[bytes, tuple[str, ...]], ...] = ()
     place: str = ""
@@ -188,12 +190,24 @@ class Turn(NamedTuple):
     @property
     def unsure(self) -> frozenset[bytes]:
         """The paths of the change that somebody else may have changed at the same time."""
-        return frozenset(path for path, _ in (*self.shared, *self.among))
+        return frozenset(self.others)
+
+    @property
+    def others(self) -> dict[bytes, tuple[str, ...]]:
+        """By path, the names of those who may have changed it at the same time: @3, @3.1."""
+        return {path: tuple(f"@{number}" for number in numbers) for path, numbers in self.shared} | dict(self.among)
 
     @property
     def title(self) -> str:
-        """The turn's name in every command, beside its number: the first line of its prompt. A command may cut it."""
-        return first_line(self.prompt) or "(no prompt)"
+        """The turn's name in every command, beside its number: the first line of its prompt, else a subagent's type. A command may cut
+        it."""
+        return first_line(self.prompt) or first_line(self.kind) or "(no prompt)"
+
+    @property
+    def changed_nothing(self) -> bool:
+        """True if the turn is over, and it is known that it changed no file."""
+        is_known = self.changes is not None and not (self.running or self.damaged or self.unclear or self.purged)
+        return is_known and not counted_changes(self.changes or ())
 
     @property
     def at_ns(self) -> int | None:

@@ -254,7 +254,7 @@ class Outline:
         for number, one in enumerate(rows, 1):
             begun = self._points[one.begun or 0]
             found = turn._replace(
-                subagent=number, id=begun.id, before=begun.id, prompt=one.kind, also=(), started_ns=begun.created_ns,
+                subagent=number, id=begun.id, before=begun.id, prompt=one.task, kind=one.kind, also=(), started_ns=begun.created_ns,
                 cut_short=one.ended is None and not turn.running, place=one.place, taken_back=False,
             )  # fmt: skip
             if one.ended is not None:

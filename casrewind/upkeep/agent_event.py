@@ -205,7 +205,9 @@ def record_event(
         size, lack = _measure_complete_lines(path, cursor.offset)
     moment = _moment_of(context, event, at_ns, cursors.encode(cursor), tells_ends=tells_ends)
     if event.ends_subagent:
-        moment = moment._replace(more=moment.more._replace(written=_written_by_subagent(context, event, homes)))
+        told, _ = _resolve_transcript_path(event.subagent_transcript, homes)
+        task = agents.load_client(event.agent).task_of_subagent(told).strip()[:PROMPT] if told else ""
+        moment = moment._replace(more=moment.more._replace(written=_written_by_subagent(context, event, told), subagent_task=task))
     moment = moment._replace(transcript=(path, size), why_changed=partial(_why_files_changed, context, event))
     saved = save(context, moment)
     if size and saved.created and saved.checkpoint.transcript is None:
@@ -259,9 +261,9 @@ def _root_of_subagent(context: Context, event: Event) -> str:
     return next((os.fsdecode(one.path) for one in inside if locations.is_in(here, one.place)), "")
 
 
-def _written_by_subagent(context: Context, event: Event, homes: tuple[str, ...]) -> str:
-    """The paths that the tools of a subagent named as written, below the root, with NUL between them. "" if that is not known."""
-    path, _ = _resolve_transcript_path(event.subagent_transcript, homes)
+def _written_by_subagent(context: Context, event: Event, path: str) -> str:
+    """The paths that the tools of a subagent named as written, below the root, with NUL between them. "" if that is not known. `path`: that
+    of its transcript, or ""."""
     found: set[bytes] = set()
     with suppress(OSError, ValueError), fsio.closing(fsio.open_regular(path)) as fd:
         data = fsio.read_fd(fd) if os.fstat(fd).st_size <= _LONGEST_READ else b""

@@ -15,6 +15,8 @@ from ..messages import printable
 from ..model import diff as diffs
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
+from ..model.composed_changes import changes_beyond_plans
+from ..model.diff import Change
 from ..model.domain import LATE, LINKED_WORKTREE, TOO_LARGE, UNSTABLE, Skip, all_skips
 from ..model.history import Operation
 from ..store import push_notes, writability
@@ -130,12 +132,13 @@ def _read_status(context: Context, unwritable: str) -> Status:
 
 class Unsaved(NamedTuple):
     """How many files of now are not as in `point`, the checkpoint that was saved or restored last. `has_left_out`: some paths cannot be
-    captured. `is_newest`: no newer checkpoint is there."""
+    captured. `is_newest`: no newer checkpoint is there. `step`: the operation that alone made the difference, "" = something else did."""
 
     files: int
     point: Checkpoint
     has_left_out: bool
     is_newest: bool
+    step: str
 
 
 def find_unsaved(context: Context, seen: ScannedWorktree | None = None) -> Unsaved | None:
@@ -149,7 +152,20 @@ def find_unsaved(context: Context, seen: ScannedWorktree | None = None) -> Unsav
     only_now = [change for change in found.unclear if change.old is None]  # the checkpoint's rules left it out
     left_out = any(skip.reason not in (LINKED_WORKTREE, UNSTABLE, LATE) for skip in found.skipped)
     count = len(diffs.counted_changes([*found.changes, *only_now]))
-    return Unsaved(count, point, left_out, any(one is not None and one.id == point.id for one in newest))
+    step = "" if only_now else _step_that_made(context, point, found.changes)
+    return Unsaved(count, point, left_out, any(one is not None and one.id == point.id for one in newest), step)
+
+
+def _step_that_made(context: Context, point: Checkpoint, changes: tuple[Change, ...]) -> str:
+    """The operation that alone made these changes of a checkpoint: a revert, or a restore of some paths. "" if none did."""
+    steps = context.store.history(context.root.key).undo[-1:]
+    if not changes or not steps or steps[-1].safety != point.id:
+        return ""
+    try:
+        plan = [Change(one.path, one.before, one.after) for one in context.store.plan(steps[-1].plan)]
+    except (errors.StoreDamaged, errors.UnsafePath):
+        return ""
+    return "" if changes_beyond_plans(changes, [plan]) else point.more.op
 
 
 def _open_databases_in_words(context: Context, last: Checkpoint) -> Iterator[str]:

@@ -42,6 +42,20 @@ def test_each_line_has_its_maker_its_number_and_its_text(shop, casrewind):
     assert labels(casrewind("blame", "till.py", "-L", "4,", code=0).out) == labels(casrewind("blame", "-L", "4", "till.py", code=0).out) == [("@1", "two")]
 
 
+def test_a_prompt_has_the_columns_that_the_lines_leave(shop, casrewind, root):
+    shop.prompt("c", "round all the prices of the till to cents, please")
+    write(root, "start", "one", "mine", "two", "three")
+    shop.stop("c")
+
+    def prompt(columns):
+        return next(line for line in on_terminal(casrewind, ["blame", "till.py"], columns=columns, NO_COLOR="1").out.splitlines() if "three" in line)
+
+    assert "round all the prices of the till to cents, please    " in prompt(100) and "round all the prices of the till to cents, please  5" in prompt(80)
+    assert prompt(50).startswith("@1     round all the prices of the till…  5") and len(prompt(50)) <= 50
+    assert prompt(30).startswith("@1     round all the price…  5")
+    assert "@1     round all the price…   " in casrewind("blame", "till.py", code=0).out, "for a program it stays as it is"
+
+
 def test_a_line_that_was_taken_back_and_came_again_is_of_whoever_wrote_it(shop, casrewind, workspace):
     before = labels(casrewind("blame", "till.py", code=0).out)
     workspace.revert([1])

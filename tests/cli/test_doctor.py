@@ -132,11 +132,19 @@ def test_both_as_a_person_reads_it(doctor, home):
     doctor.command("install", "claude", code=0)
     doctor.command("install", "droid", code=0)
     said = doctor().out
-    assert said.splitlines()[0] == "all well: the hooks of Claude Code and Factory Droid work"
+    assert said.splitlines()[0] == "the hooks of Claude Code and Factory Droid work; 2 notes below"
     assert f"  hooks       user: balanced, 7 events, in {settings_of(home)}" in said.splitlines()
     assert len(re.findall(r"^  tried       run as the client does, a hook made its checkpoint in \d+ ms$", said, re.MULTILINE)) == 2
     assert "/casrewind in the client" in said and "none in this project" in said and "start a new one" in said
     assert "Droid" not in doctor("claude").out.partition("\n")[2]
+
+
+def test_what_is_noted_below_is_counted_in_the_first_line(doctor, home):
+    doctor.command("install", "claude", code=0)
+    (home / ".claude" / "commands" / "casrewind.md").write_text("my own")
+    said = doctor("claude").out
+    assert said.splitlines()[0] == "the hooks of Claude Code work; 2 notes below"
+    assert said.count("  note: ") == 2 and "  note: claude is not on the PATH here" in said.splitlines()
 
 
 def test_the_command_itself_in_a_process_of_its_own(casrewind, root, home, tmp_path):

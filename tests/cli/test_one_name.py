@@ -370,3 +370,17 @@ def test_what_is_left_alone_is_not_said_to_be_nothing_that_stays(run, sessions, 
     plant(root, {"alpha": b"mine\n"})
     found = run("revert", "@1", "-n", code=3)
     assert "left alone" in found.err and "would stay" not in found.out
+
+
+def test_a_safety_checkpoint_has_one_name(run, sessions, clock, home, root):
+    one, _ = sessions
+    turn_of(one, 1, "first", {"x": b"1\n"})
+    turn_of(one, 2, "second", {"x": b"2\n"})
+    run("restore", "@1", "-y", code=0)
+    run("undo", "-y", code=0)
+    points = [each for each in run.json("list", "--all")["checkpoints"] if each["trigger"] == "safety"]
+    for point, name in zip(points, ("before the undo of the restore to @1", "before the restore to @1"), strict=True):
+        assert point["label"] is None
+        for words in (("list", "--all"), ("du", "--by", "checkpoint"), ("show", point["id"]), ("restore", point["id"], "--dry-run")):
+            assert name in run(*words, code=0).out, (words, name)
+        assert run("pin", point["id"], code=0).out == f"pinned {point['id']}\n"

@@ -90,7 +90,7 @@ def test_the_timeline_and_the_change_of_the_chosen_one(turned, root, home):
         await stage.press("right_square_bracket")
         await stage.shows("what changed: 1 added · edited outside of a turn", "+by a person")
         await stage.press("escape")
-        for key in ("enter open", "c code", "t chat", "b both", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit"):
+        for key in ("enter open", "c restore", "t chat", "b both", "m looked at", "u undo", "r redo", "v to here", "/ filter", "a all", "? help", "q quit"):
             assert key in stage.text()
 
     with unchanged(root, home / "data"):
@@ -169,7 +169,7 @@ def test_right_unfolds_a_turn_and_escape_never_leaves(turned, root, home):
         await stage.shows("· session start", "· prompt what is here?", "· prompt write a till")
         await stage.press("a", "enter", "enter")
         await stage.shows("space choose hunk", "[ ] hunks")
-        for shown in ("space choose  a all", "c code"):
+        for shown in ("space choose  a all", "t chat"):
             await stage.press("escape")
             await stage.shows(shown)
         await stage.press("escape", "escape")
@@ -746,8 +746,17 @@ def test_b_shows_who_wrote_each_line_of_a_file_as_it_is_now(turned, root, home):
         await stage.shows("who wrote till.py, as it is now", "older", "1  def total():", "2      return 3")
         (written,) = [line for line in stage.text().splitlines() if "2      return 3" in line]
         assert "@2     clean up" in written
+        assert "B patch" in stage.text() and "hunk" not in stage.text() and "c restore" not in stage.text()
+        await stage.press("space")
+        await stage.shows("no hunks here: B shows the patch again")
+        await stage.press("right_square_bracket")
+        await stage.shows("no hunks here: B shows the patch again")
         await stage.press("B")
-        await stage.shows("-    return 2", "+    return 3")
+        await stage.shows("-    return 2", "+    return 3", "space choose hunk")
+        await stage.press("B")
+        await stage.shows("who wrote till.py, as it is now")
+        await stage.press("escape")
+        await stage.shows("-    return 2", "+    return 3", "space choose")
 
     with unchanged(root, home / "data"):
         run_picker(root, home, story)

@@ -111,7 +111,8 @@ def test_the_status_says_what_runs_before_what_a_key_said():
 
 
 def test_a_hint_of_the_picker_names_no_option():
-    for hint in (conversation.FILES_ALONE, session_files.FORK_INSTEAD, rewind.END_OR_FORK, revert.ADD_RUNNING, preflight.OTHER_PATHS, preflight.SKIP_DAMAGED):
+    for hint in (conversation.FILES_ALONE, session_files.FORK_INSTEAD, rewind.END_OR_FORK, revert.ADD_RUNNING, preflight.OTHER_PATHS,
+                 preflight.SKIP_DAMAGED, preflight.STOP_IT, preflight.FINISH_FIRST, rewind.CHAT_ALONE, rewind.NEAREST):
         assert "--" in hint and "--" not in hint_with_keys(hint), hint
     assert error_in_words(errors.AgentError("it cannot be had", conversation.FILES_ALONE)) == "it cannot be had; c restores the files alone"
     assert error_in_words(ValueError("a bug")) == "a bug"

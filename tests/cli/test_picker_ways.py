@@ -281,3 +281,38 @@ def test_x_takes_back_the_turn_and_merges_what_was_edited_since(casrewind, root,
     run_picker(root, home, story)
     assert (root / "f").read_bytes() == b"".join([*lines[:-1], b"mine\n"]) and (root / "g").read_bytes() == b"mine\n"
     assert not (root / "h").exists()
+
+
+def test_what_was_undone_is_one_row_as_in_the_list(casrewind, root, home):
+    plant(root, {"a": b"1"})
+    casrewind.json("save", "-m", "the aim")
+    plant(root, {"a": b"2"})
+    for words in (("restore", "the aim"), ("undo",), ("redo",), ("undo",)):
+        casrewind(*words, "--yes", code=0)
+    listed = [line.partition("  ")[0] for line in (row.strip() for row in casrewind("list", code=0).out.splitlines()) if "'the aim'" in line]
+    assert listed == ["redone: the restore to 'the aim' (undone)", "restored to 'the aim' (undone)"]
+
+    async def story(stage):
+        await stage.until(lambda text: [row.partition(")")[0].removeprefix("▶ ") + ")" for row in stage.rows() if "'the aim'" in row] == listed)
+
+    run_picker(root, home, story)
+
+
+def test_a_plan_of_the_picker_names_no_option(root, home):
+    settings = api.default_settings()._replace(data=str(home / "data"), home=str(home))
+    with opened(root, settings) as workspace:
+        plant(root, {"f": b"0\n"})
+        one, other = AgentTurns(workspace, root, "s1"), AgentTurns(workspace, root, "s2")
+        one.prompt("a", "first")
+        other.prompt("b", "second")
+        plant(root, {"f": b"1\n"})
+        one.stop("a")
+        plant(root, {"g": b"1\n"})
+        other.stop("b")
+
+    async def story(stage):
+        await stage.shows("@2 first")
+        await stage.press("x")
+        await stage.until(lambda text: "left alone" in text and "ran, too" in text and "--" not in text)
+
+    run_picker(root, home, story)

@@ -1,15 +1,18 @@
 """casrewind review: what changed since a person last looked."""
 
 import os
+import re
 
 import pytest
 
 from casrewind import Limits, errors
 from casrewind.upkeep import gc
+from casrewind.worktree import scan as scans
 from casrewind.workspace import open as opened
 from support.agent_turns import AgentTurns
 from support.machines import Machine
 from support.picker_screen import run_picker
+from support.terminal_in_process import on_terminal
 from support.trees import plant
 
 
@@ -61,6 +64,41 @@ def test_turns_and_edits_since_the_mark_are_rows_and_one_difference(shop, casrew
     assert "till.py" not in casrewind("diff", "--since-review", "--name-only", "--", "mine.md", code=0).out
 
 
+def test_turns_that_changed_nothing_are_one_line_and_the_heading_is_what_a_person_sees_first(shop, casrewind):
+    for number in range(30):
+        shop.prompt(f"q{number}", f"question {number}")
+        shop.stop(f"q{number}")
+    lines = on_terminal(casrewind, ["review"], columns=80, NO_COLOR="1").out.splitlines()
+    assert len(lines) < 24 and lines[0].startswith("since you looked, ") and "and 30 turns that changed nothing" in [line.strip() for line in lines]
+    assert "question" not in "\n".join(lines)
+    assert len(casrewind.json("review")["turns"]) == 32, "a program gets all"
+    assert casrewind("review", "--done", code=0).out.splitlines()[1] == "no longer new: @31, @32, 1 other change and 30 turns that changed nothing"
+
+
+def test_a_question_mark_is_explained_where_it_is(shop, casrewind, root):
+    legend = "?: only a restore did it, or nobody saw who did"
+    assert legend not in casrewind("review", code=0).out
+    shop.prompt("d", "cut short")
+    write(root, "cut", "1")
+    casrewind("restore", "@1", "--yes", code=0)
+    casrewind("review", "--done", "@1", code=0)
+    *_, path, counts, last = casrewind("review", code=0).out.splitlines()
+    assert path.endswith("cut  ?") and last == legend
+
+
+def test_the_heading_of_a_diff_says_when_a_person_looked(shop, casrewind):
+    found = casrewind("diff", "--since-review", code=0).out.splitlines()[0]
+    assert re.match(r'since you looked, \d+ s ago: from after "looked at" \(after:@3, \d+ s ago, c[0-9a-f]{14}\) to the files now$', found), found
+
+
+@pytest.mark.parametrize("words", [(), ("@1",), ("@2",)])
+def test_done_reads_the_project_once(shop, casrewind, monkeypatch, words):
+    scan, count = scans.scan, []
+    monkeypatch.setattr(scans, "scan", lambda *given, **more: count.append(1) or scan(*given, **more))
+    casrewind("review", "--done", *words, code=0)
+    assert len(count) == 1
+
+
 def test_nothing_was_looked_at_yet(workspace, casrewind, root):
     assert casrewind("review", code=15).err.startswith("casrewind: there is no checkpoint here yet")
     write(root, "a", "1")
@@ -76,7 +114,7 @@ def test_done_marks_the_files_as_they_are_now_and_saves_them_first(shop, casrewi
     write(root, "mine.md", "by me", "just now")
     before = len(workspace.checkpoints())
     said = casrewind("review", "--done", code=0).out.splitlines()
-    assert said[0].startswith("marked as looked at: the files as they are now (c") and said[1] == "new until then: @1, @2 and 2 other changes; still new: nothing"
+    assert said[0].startswith("marked as looked at: the files as they are now (c") and said[1:] == ["no longer new: @1, @2 and 2 other changes", "nothing is new now"]
     assert len(workspace.checkpoints()) == before + 1 and seen(workspace) == NOTHING
     assert casrewind("review", code=0).out.splitlines()[-1] == "no difference"
     write(root, "mine.md", "by me")
@@ -85,9 +123,10 @@ def test_done_marks_the_files_as_they_are_now_and_saves_them_first(shop, casrewi
 
 @pytest.mark.parametrize("ref", ["@2", "2", "after:@2"])
 def test_done_up_to_a_turn(shop, casrewind, workspace, ref):
-    assert casrewind("review", "--done", ref, code=0).out.endswith("new until then: @1, @2 and 1 other change; still new: @1 and 1 other change\n")
+    said = casrewind("review", "--done", ref, code=0).out.splitlines()
+    assert re.match(r"marked as looked at: the files after @2, \d+ s ago \(c", said[0]) and said[1:] == ["no longer new: @2", "still new: @1 and 1 other change"]
     assert seen(workspace) == (["give change"], {"change.py": "@1", "mine.md": "you"})
-    casrewind("review", "--done", "@3", code=0)
+    assert casrewind("review", "--done", "@3", code=0).out.splitlines()[1:] == ["new again: @2", "still new: @1 and 1 other change"]
     assert seen(workspace) == ALL
 
 
@@ -166,10 +205,18 @@ def test_m_in_the_picker_marks_up_to_a_row(shop, root, home, workspace):
         await stage.shows("3 turns of 2 sessions")
         await stage.until(lambda text: ["@1", "edited", "@2", "--", "@3", "saved"] == [row.replace("▶ ", "").split()[0] for row in stage.rows()])
         await stage.press("m")
-        await stage.shows("marked as looked at, up to here")
+        await stage.shows("marked as looked at: up to @1; nothing is new now")
         await stage.until(lambda text: "--" == stage.rows()[0].replace("▶ ", "").split()[0])
-        await stage.press("g", "m")
+        await stage.press("n", "m")
+        await stage.shows("marked as looked at: up to @2; new again: @1 and 1 other change")
+        await stage.until(lambda text: "--" == stage.rows()[2].replace("▶ ", "").split()[0])
+        await stage.press("g", "j", "m")
+        await stage.shows("marked as looked at: up to edited outside of a turn; still new: @1")
+        await stage.until(lambda text: "--" == stage.rows()[1].replace("▶ ", "").split()[0])
+        await stage.press("g", "j", "m")
         await stage.shows("this row is none of them")
+        await stage.press("escape", "g", "m")
+        await stage.shows("up to @1; nothing is new now")
 
     run_picker(root, home, story)
     assert seen(workspace) == NOTHING

@@ -284,7 +284,10 @@ def test_after_a_restore_of_an_older_state_the_files_are_saved_until_one_changes
     casrewind("undo", "--all", "-y", code=0)
     assert first_line_and_files(casrewind) == ("all files are saved", 0), "the undo went back to the newest"
     casrewind("restore", old, "-y", "--", "a", code=0)
-    assert first_line_and_files(casrewind)[1] == 1, "a part of an older state is no checkpoint"
+    said = "1 file differs from the newest checkpoint, as the restore left it; casrewind diff last names them"
+    assert first_line_and_files(casrewind) == (said, 1), "a part of an older state is no checkpoint"
+    plant(root, {"b": b"1\n"})
+    assert first_line_and_files(casrewind) == ("2 files differ from the newest checkpoint; casrewind diff last names them", 2)
 
 
 def test_a_file_that_rules_left_out_when_the_checkpoint_was_made_is_not_saved(casrewind, root):

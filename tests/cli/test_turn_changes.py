@@ -1,6 +1,7 @@
 """show, diff and revert of a turn: its own change, and nobody else's."""
 
 import os
+import re
 
 import pytest
 
@@ -64,7 +65,8 @@ def test_show_is_the_newest_turn_in_full(three, casrewind):
     lines = casrewind("show", "@3", code=0).out.splitlines()
     assert lines[:4] == ["turn @3 of claude", "  prompt    make alpha", "            and explain it", f"  session   {A}"]
     assert lines[-3:] == [" alpha    | 1 +", " new/deep | 1 +", " 2 files changed, 2 insertions(+)"]
-    assert any(line.startswith("  time      ") and line.endswith(" s ago") for line in lines)
+    (time,) = [line for line in lines if line.startswith("  time      ")]
+    assert re.fullmatch(r"  time      \S+ (\d\d:\d\d)(?: to (?!\1)\d\d:\d\d)?, \d+ s ago", time), "one minute is named once"
     patch = casrewind("show", "@2", "-p", code=0).out
     assert "+three\n" in patch and "-5\n" in patch and "person" not in patch
     assert "-U 0" not in patch and "@@ -2,0 +3 @@" in casrewind("show", "@2", "-U", "0", code=0).out

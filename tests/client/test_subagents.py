@@ -99,10 +99,13 @@ def rows(turn):
 
 def test_two_in_a_row_have_a_row_each_and_their_own_changes(worked):
     turn = worked.turns["do both"]
-    assert [(one["prompt"], one["cut_short"], one["worktree"]) for one in turn["subagents"]] == [("general-purpose", False, None)] * 2
+    assert [(one["prompt"], one["subagent_type"], one["cut_short"], one["worktree"]) for one in turn["subagents"]] == [
+        (f"the {name} job", "general-purpose", False, None) for name in ("first", "second")
+    ]
     assert rows(turn) == {"@5.1": (["app.py", "first"], {}), "@5.2": (["app.py", "second"], {})}
     assert turn["changes"] == {"added": 2, "modified": 1, "removed": 0}
     assert "do both (2 subagents)" in worked.client.casrewind("list", code=0).out
+    assert "@5.2  the second job" in worked.client.casrewind("show", "@5", code=0).out
 
 
 def test_of_three_at_once_a_tool_proves_a_path_and_what_a_shell_wrote_is_unknown_among_them(worked):

@@ -64,7 +64,7 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     terminal.shows("Done", "casrewind undo takes this back", "forked: claude")
     assert picture(root) == pictures[1] and client.transcript.read_bytes() == original
     terminal.press("Enter")
-    terminal.shows("restored to before")
+    terminal.shows("2 rows with 'alpha'", "restored to before")  # the message has closed: q is for the timeline
     terminal.press("q")
     shown = terminal.shows("ended with 0", "restored to ", "casrewind undo takes this back", "forked: ")
     fork = re.search(r"--resume (\S+)", shown)[1]

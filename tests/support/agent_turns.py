@@ -39,8 +39,8 @@ class AgentTurns:
         """A subagent begins."""
         return self.tell("SubagentStart", prompt_id, agent_id=who, agent_type=kind, **more)
 
-    def end(self, prompt_id, who, kind="explore", *, wrote=(), failed=(), **more):
-        """A subagent ends. Its transcript names the paths `wrote` and `failed` in calls of tools."""
+    def end(self, prompt_id, who, kind="explore", *, wrote=(), failed=(), task=None, **more):
+        """A subagent ends. Its transcript names the paths `wrote` and `failed` in calls of tools; `task`: what the client notes beside it."""
         place = os.path.join(os.path.dirname(self.root), f"agent-{who}.jsonl")
         with open(place, "a") as file:
             for path in (*wrote, *failed):
@@ -48,6 +48,9 @@ class AgentTurns:
                 result = {"type": "tool_result", "tool_use_id": path, "is_error": path in failed, "content": "done"}
                 for role, block in (("assistant", call), ("user", result)):
                     file.write(json.dumps({"type": role, "isSidechain": True, "message": {"role": role, "content": [block]}}) + "\n")
+        if task is not None:
+            with open(place.removesuffix(".jsonl") + ".meta.json", "w") as file:
+                json.dump({"agentType": kind, "isBuiltIn": True, "description": task, "toolUseId": "toolu_1", "spawnDepth": 1}, file)
         return self.tell("SubagentStop", prompt_id, agent_id=who, agent_type=kind, agent_transcript_path=place, **more)
 
     def notify(self, prompt_id):

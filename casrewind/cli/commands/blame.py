@@ -91,7 +91,8 @@ def _range_of(text: str | None, found: Blame) -> tuple[int, int]:
 
 def _lines(found: Blame, runs: list[AuthoredLines]) -> Iterator[Line]:
     """A line of output for each line of the file; of a file without lines, one."""
-    for line in blamed_lines(found, runs, has_ages=terminal_width() >= _LEAST_FOR_AGES):
+    width = terminal_width()
+    for line in blamed_lines(found, runs, has_ages=width >= _LEAST_FOR_AGES, columns=width if width < PIPED else 0):
         _, style = colour_of_session(line.session)
         yield styled((line.head, style), f"  {line.text}")._replace(is_content=True)
 

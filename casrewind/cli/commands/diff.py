@@ -3,7 +3,7 @@
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import compare, lookup
-from ...messages import printable
+from ...messages import age_in_words, printable
 from ..grammar.options import FORMS, JSON, Command, Option, flag
 from ..show.text import folded_to_width
 from ..terminal.lines import print_json, print_line, print_lines, remark
@@ -14,7 +14,9 @@ from .words import NOW, Side, Words, paths_of
 if TYPE_CHECKING:
     from ...context import Context
     from ...history.compare import Comparison
+    from ...model.checkpoint import Checkpoint
     from ...model.turn_records import Turn
+    from ...store.review_marks import ReviewMark
     from ..grammar.command_line import ParsedOptions
     from ..show.shapes import Shape
 
@@ -43,28 +45,31 @@ COMMAND = Command(
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind diff."""
     named = Words(context, options)
-    sides = _since_review(context, options) if options.since_review else named.take_diff_sides()
+    looked = _mark_or_raise(context, options) if options.since_review else None
+    sides = named.take_diff_sides() if looked is None else [Side(looked[1])]
     if len(sides) == 1 and sides[0].turn is not None and sides[0].side == "before":
         return _diff_turn(context, options, named, sides[0].turn, done)
     old = sides[0] if sides else _default_start(context, named)
     new = sides[1] if len(sides) == 2 else NOW
     found = _compare_sides(context, options, old, new)
     done()
-    is_named = options.since_review or not sides or any(side.turn is not None for side in sides)
+    is_named = looked is not None or not sides or any(side.turn is not None for side in sides)
     heading = f"from {_side_title(context, old)} to {_side_title(context, new)}" if is_named else ""
+    if looked is not None:
+        heading = f"since you looked, {age_in_words(looked[0].at_ns)}: {heading}"
     _print_comparison(options, found, heading, old, new)
     return _report_missing_paths(found)
 
 
-def _since_review(context: "Context", options: "ParsedOptions") -> list[Side]:
-    """The state that was looked at last. All words are paths."""
+def _mark_or_raise(context: "Context", options: "ParsedOptions") -> "tuple[ReviewMark, Checkpoint]":
+    """How far a person looked, and the state that they saw. All words are paths."""
     from ...history.review_mark import find_mark
 
     found = find_mark(context)
     if found is None:
         raise errors.CheckpointNotFound("nothing is marked as looked at here", "casrewind review --done marks the files as they are now")
     options.rest = [*options.words, *options.rest]
-    return [Side(found[1])]
+    return found
 
 
 def _diff_turn(context: "Context", options: "ParsedOptions", named: Words, turn: "Turn", done: Done) -> int:

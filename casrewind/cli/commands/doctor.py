@@ -260,19 +260,20 @@ def _trial_outcome(project: str, place: Settings, session: str) -> tuple[bool, s
 def _print_reports(reports: Sequence[ClientReport], reasons: Sequence[str], *, everything: bool) -> None:
     count = sum(len(report.problems) for report in reports)
     hooked = [report.client for report in reports if report.looked.hooks]
+    shown = [report for report in reports if everything or _is_installed_or_used(report)]
     if count:
         print_line(f"NOT WELL: {plural(count, 'problem')}")
     elif hooked:
-        print_line(f"all well: the hooks of {' and '.join(client.title for client in hooked)} work")
+        notes = sum(len(_notes_on(report)) for report in shown) + len(reasons) + bool(re2_problem())
+        below = f"; {plural(notes, 'note')} below" if notes else ""
+        print_line(f"{'' if notes else 'all well: '}the hooks of {' and '.join(client.title for client in hooked)} work{below}")
     else:
         name = f" {reports[0].client.name}" if everything else ""
         print_line(f"nothing is installed: casrewind install{name} turns on automatic checkpoints")
-    absent = [] if everything else [report for report in reports if not _is_installed_or_used(report)]
-    for report in reports:
-        if report not in absent:
-            _print_agent(report)
-    if absent:
-        print_line(f"Not here: {', '.join(report.client.title for report in absent)}")
+    for report in shown:
+        _print_agent(report)
+    if absent := [report.client.title for report in reports if report not in shown]:
+        print_line(f"Not here: {', '.join(absent)}")
     if reasons:
         print_line("This project")
     for reason in reasons:
@@ -288,9 +289,9 @@ def _print_agent(report: ClientReport) -> None:
     print_line(client.title)
     for problem in report.problems:
         print_line(f"  ! {printable(problem)}")
-    if report.program is None:
-        print_line(f"  program     {client.program} is not on the PATH here")
-    else:
+    if report.program is None and not looked.hooks:
+        print_line(f"  program     {_not_on_path(report)}")
+    elif report.program is not None:
         print_line(f"  program     {printable(report.program)}{'' if report.version is None else f', version {report.version}'}")
     for scope in looked.scopes:
         events = plural(len(scope.events), "event")
@@ -307,8 +308,18 @@ def _print_agent(report: ClientReport) -> None:
         _print_seen(report.seen)
     elif looked.hooks:
         print_line("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
-    for remark in looked.notes:
+    for remark in _notes_on(report):
         print_line(f"  note: {printable(remark)}")
+
+
+def _notes_on(report: ClientReport) -> tuple[str, ...]:
+    """What is no problem for certain. Hooks of a client that nobody can start here are one."""
+    has_doubt = report.program is None and bool(report.looked.hooks)
+    return (*report.looked.notes, *([_not_on_path(report)] if has_doubt else []))
+
+
+def _not_on_path(report: ClientReport) -> str:
+    return f"{report.client.program} is not on the PATH here"
 
 
 def _print_seen(found: AgentSeen) -> None:

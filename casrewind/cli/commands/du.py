@@ -5,12 +5,14 @@ from collections.abc import Sequence
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import lookup
+from ...history.turn_view import TurnView
 from ...messages import age_in_words, plural, printable
 from ...upkeep.usage import CheckpointUsage, PathUsage, SessionUsage, Usage, usage
 from ..grammar.options import JSON, NUMBER, Command, Option, positive_number
 from ..show import shapes
+from ..show.rows import RowWriter
 from ..show.shapes import Shape
-from ..show.text import description, human_size
+from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
 from ..terminal.table import print_table
 from . import OK, Done
@@ -46,7 +48,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.json:
         print_json(_usage_json(found, options.budget, lookup.current_id(context), tables, options.number))
     else:
-        _print_usage(found, options.budget, tables, options.number or _SHOWN)
+        _print_usage(context, found, options.budget, tables, options.number or _SHOWN)
     for problem in found.problems[:_SHOWN]:
         remark(f"casrewind: damaged: {problem.detail}")
     if found.problems:
@@ -55,7 +57,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     return errors.StoreDamaged.exit_code if found.problems else OK
 
 
-def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
+def _print_usage(context: "Context", found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
     """Print the totals, the distribution of bytes, then the requested tables."""
     frees = "nothing" if found.gc_frees == 0 else f"about {human_size(found.gc_frees or 0)}"
     gives = "what gc would give back cannot be told" if found.gc_frees is None else f"gc would give back {frees}"
@@ -77,7 +79,7 @@ def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) ->
         print_line("  no checkpoints; casrewind save makes one")
         return
     if "checkpoint" in tables:
-        _print_checkpoints(found.checkpoints, most)
+        _print_checkpoints(found.checkpoints, most, RowWriter(TurnView(context)))
     if "path" in tables:
         _print_paths(found.paths, most, found.trees)
     if "session" in tables:
@@ -86,20 +88,21 @@ def _print_usage(found: Usage, budget: int, tables: Sequence[str], most: int) ->
     print_line("casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all")
 
 
-def _print_checkpoints(found: Sequence[CheckpointUsage], most: int) -> None:
+def _print_checkpoints(found: Sequence[CheckpointUsage], most: int, writer: RowWriter) -> None:
     _print_heading(found, most, "checkpoint", "unique = freed if it alone is forgotten, * = pinned")
     rows = []
     for row in found[:most]:
         point = row.checkpoint
         machine = f"{point.more.machine}: " if point.more.machine else ""
-        told = printable(("* " if row.marked.pinned else "") + machine + description(point, row.marked))
+        trigger, title = point.trigger.replace("_", " "), writer.checkpoint_title(point, row.marked)
+        told = printable(("* " if row.marked.pinned else "") + machine + (title if title != trigger else ""))
         rows.append(
             (
                 human_size(row.unique),
                 human_size(row.shared),
                 point.id,
                 age_in_words(point.created_ns),
-                point.trigger.replace("_", " "),
+                trigger,
                 told,
             )
         )

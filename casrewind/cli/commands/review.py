@@ -7,21 +7,21 @@ from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...history import review as reviews
 from ...history.blame import blame_lines
-from ...messages import age_in_words, enumerated, format_moment, plural
+from ...messages import age_in_words, format_moment, plural
 from ...model.diff import topmost_unclear
 from ...model.manifest import FILE
 from ...model.paths import parents
 from ...model.taken_back import fold_undone
-from ...model.turn_records import Turn
+from ...model.turn_records import Row, Turn
 from ...upkeep import reviewed_state
 from ..grammar.options import ASSUME_YES, FORMS, HTML, JSON, NO_PROMPTS, Command, Option, flag
 from ..plan.page_file import parts_of, write_page
 from ..show import shapes
 from ..show.comparison import SUMMARY, comparison_lines, form_of
 from ..show.page import PagePart
-from ..show.rows import RowWriter, is_shown
+from ..show.rows import RowWriter, is_shown, reviewed_lines
 from ..show.text import DIM, IN_CLIENT, Line, styled
-from ..terminal.lines import print_json, print_line, print_lines
+from ..terminal.lines import print_json, print_lines
 from ..terminal.pager import pager
 from ..terminal.table import terminal_width
 from . import OK, Done
@@ -47,14 +47,14 @@ COMMAND = Command(
         "--done [--json] [REF]",
     ),
     defaults={"form": SUMMARY},
-    more="Behind each path: the turns that made the difference, and you. ?: nobody saw who did. What was undone or taken back since the "
-    "mark is no difference. gc keeps the state that is marked.",
+    more="Behind each path: the turns that made the difference, and you. ?: only a restore did it, or nobody saw who did. Turns that "
+    "changed nothing are counted. What was undone or taken back since the mark is no difference. gc keeps the state that is marked.",
     saves=True,
 )  # fmt: skip
 
 
-_TURNS = 8
-"""Turns that are named."""
+_UNKNOWN = "?"
+"""In place of who made a difference."""
 
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
@@ -80,25 +80,17 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _mark(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """Mark a state as looked at."""
     side = None if options.ref is None else _end_of(Words(context, options), options.ref)
-    new = "" if context.store.oldest(context.root.key) is None else _new_rows(reviews.review(context)[0])
-    point = reviewed_state.mark_reviewed(context, None if side is None else side.point)
+    found = reviewed_state.mark_and_review(context, None if side is None else side.point)
+    point = found.checkpoint
     done()
     if options.json:
         print_json({"checkpoint": point.id, "at": shapes.time_of(point.created_ns)})
-    else:
-        what = "the files as they are now" if side is None or side.point is None else f"what was there {age_in_words(point.created_ns)}"
-        print_line(f"marked as looked at: {what} ({point.id}); casrewind review shows what changes from here on")
-        left = _new_rows(reviews.review(context)[0])
-        print_line(f"new until then: {new or 'nothing'}; still new: {left or 'nothing'}")
+        return OK
+    what = "the files as they are now"
+    if side is not None and side.point is not None:
+        what = f"the files{f' after {side.number},' if side.number else ''} {age_in_words(point.created_ns)}"
+    print_lines(reviewed_lines(f"{what} ({point.id})", found.before, found.left))
     return OK
-
-
-def _new_rows(found: "Review") -> str:
-    """The rows of a review in a few words: "@1, @2 and 1 other change". What changed after a person looked is among them."""
-    turns = [f"@{row.n}{' (running)' if row.running else ''}" for row in found.rows if isinstance(row, Turn)]
-    others = sum(is_shown(row) for row in found.rows) - len(turns)
-    counts = [plural(number, word) for number, word in ((len(turns) - _TURNS, "other turn"), (others, "other change")) if number > 0]
-    return enumerated([*turns[:_TURNS], *counts])
 
 
 def _write_page(context: "Context", options: "ParsedOptions", found: "Review", view: "TurnView", done: Done) -> int:
@@ -124,10 +116,19 @@ def _lines(found: "Review", view: "TurnView", options: "ParsedOptions") -> Itera
         yield styled((since.format(age_in_words(found.marked_ns or found.start.created_ns)) + ":", DIM))
         highest = max((row.n for row in found.rows if isinstance(row, Turn)), default=1)
         writer = RowWriter(view, columns, highest, names_sessions=not is_inside)
-        for row in fold_undone(filter(is_shown, found.rows)):
+        for row in fold_undone(row for row in found.rows if is_shown(row) and not _changed_nothing(row)):
             yield from writer.lines(row)
+        if count := sum(map(_changed_nothing, found.rows)):
+            yield styled((f"{writer.indent}and {plural(count, 'turn')} that changed nothing", DIM))
         yield Line("")
-    yield from comparison_lines(found.difference, form, columns, makers=_names_of_makers(found.makers))
+    makers = _names_of_makers(found.makers)
+    yield from comparison_lines(found.difference, form, columns, makers=makers)
+    if form.name == SUMMARY and _UNKNOWN in makers.values():
+        yield styled((f"{_UNKNOWN}: only a restore did it, or nobody saw who did", DIM))
+
+
+def _changed_nothing(row: Row) -> bool:
+    return isinstance(row, Turn) and row.changed_nothing
 
 
 def _names_of_makers(found: "Mapping[bytes, Makers]") -> dict[bytes, str]:
@@ -136,7 +137,7 @@ def _names_of_makers(found: "Mapping[bytes, Makers]") -> dict[bytes, str]:
     names: dict[bytes, dict[str, None]] = {}
     for path, makers in found.items():
         for place in (path, path + b"/", *(above + b"/" for above in parents(path))):
-            names.setdefault(place, {})[str(makers) or "?"] = None
+            names.setdefault(place, {})[str(makers) or _UNKNOWN] = None
     return {place: ", ".join(some) for place, some in names.items()}
 
 

@@ -59,7 +59,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if isinstance(found, Turn):
         return _show_turn(context, options, named, found, done)
     if not options.json and (options.form != ENTRIES or is_patch):
-        return _show_change(context, options, found, done)
+        return _show_change(context, options, named, found, done)
     entries = sorted(restorable.walk_with_checkpoint_id(context.store, found.tree))
     domain = context.store.domain(found.domain)
     marked = lookup.marks(context, found)
@@ -76,7 +76,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         )
     else:
         with pager(options):
-            _print_checkpoint(found, marked, named.turn_of(found))
+            _print_checkpoint(found, marked, named)
             _print_entries(entries, domain.skipped)
     return OK
 
@@ -142,7 +142,8 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
 def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[str]:
     """The lines above a turn's change. `number`: the turn as a person types it."""
     yield f"{'subagent' if turn.subagent else 'turn'} {number}{' of ' + printable(turn.agent) if turn.agent else ''}"
-    for name, text in (("type" if turn.subagent else "prompt", turn.prompt or "(no prompt)"), *(("also", text) for text in turn.also)):
+    texts = (("task", turn.prompt), ("type", turn.kind)) if turn.subagent else (("prompt", turn.prompt or "(no prompt)"),)
+    for name, text in (*((name, text) for name, text in texts if text), *(("also", text) for text in turn.also)):
         first, *rest = text.splitlines() or [""]
         yield f"  {name:<8}  {printable(first)}"
         yield from (f"{'':12}{printable(line)}".rstrip() for line in rest)
@@ -151,7 +152,8 @@ def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[s
     if turn.branch:
         yield f"  branch    {printable(turn.branch)}"
     start = "unknown" if turn.started_ns is None else format_moment(turn.started_ns)
-    end = " to now" if turn.to_now else f" to {format_moment(turn.ended_ns)[11:]}" if turn.ended_ns is not None else ""
+    end = "now" if turn.to_now else "" if turn.ended_ns is None else format_moment(turn.ended_ns)[11:]
+    end = f" to {end}" if end and not start.endswith(end) else ""
     yield f"  time      {start}{end}{f', {age_in_words(turn.at_ns)}' if turn.at_ns is not None else ''}"
     yield f"  states    {turn.before or 'forgotten'} -> {turn.after or ('the files now' if turn.to_now else 'forgotten')}"
     for told in filter(None, (end_in_words(turn), elsewhere_in_words(turn))):
@@ -167,31 +169,34 @@ def _turn_lines(turn: Turn, number: str, left_out: Sequence[Skip]) -> Iterator[s
 
 def _print_shared_paths(turn: Turn) -> None:
     by_names: dict[tuple[str, ...], list[bytes]] = {}
-    for path, names in (*((path, tuple(f"@{number}" for number in numbers)) for path, numbers in turn.shared), *turn.among):
+    for path, names in turn.others.items():
         by_names.setdefault(names, []).append(path)
     for names, found in by_names.items():
         print_line(f" ? changed while {' and '.join(names)} ran, too: {first_names(found)}")
 
 
-def _show_change(context: "Context", options: "ParsedOptions", point: Checkpoint, done: Done) -> int:
+def _show_change(context: "Context", options: "ParsedOptions", named: words.Words, point: Checkpoint, done: Done) -> int:
     """Print the changes of a checkpoint against its parent, in the requested form."""
     from ...history import compare
 
     found = compare.compare_with_parent(context, point)
     done()
     with pager(options):
-        _print_checkpoint(point, lookup.marks(context, point))
+        _print_checkpoint(point, lookup.marks(context, point), named)
         print_line()
         print_lines(comparison.comparison_lines(found, form_of(options), terminal_width()))
     return OK
 
 
-def _print_checkpoint(point: Checkpoint, marked: Marked, turn: Turn | None = None) -> None:
+def _print_checkpoint(point: Checkpoint, marked: Marked, named: words.Words) -> None:
     from ...history.checkpoint_names import label_of
     from ..show.shapes import time_of
 
     print_line(f"checkpoint {point.id} (number {point.seq} of its store)")
     print_line(f"  made      {time_of(point.created_ns)}, {age_in_words(point.created_ns)}, {point.trigger.replace('_', ' ')}")
+    turn = named.turn_of(point)
+    if point.trigger == checkpoints.SAFETY and (what := RowWriter(named.view).safety_title(point)):
+        print_line(f"  what      {printable(what)}")
     label = label_of(point, marked)
     if label:
         print_line(f"  label     {printable(label)}")

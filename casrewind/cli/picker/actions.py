@@ -205,9 +205,10 @@ class PickerActions:
 
     def mark_reviewed(self) -> None:
         """Mark as looked at, up to this row."""
-        row = self.view.chosen()
-        if row is not None:
-            self._start_action("marking", lambda: self.reader.model.mark_reviewed(row))
+        row, found = self.view.chosen(), self.state.timeline
+        if row is not None and found is not None:
+            name = picker_rows.number_of_turn(row) or picker_rows.row_title(found, row)
+            self._start_action("marking", lambda: self.reader.model.mark_reviewed(row, name))
 
     def label(self) -> None:
         """Label a checkpoint."""

@@ -54,7 +54,7 @@ class PickerKeys:
         if words.has_focus:
             self._end_filter(words, "#timeline")
         elif pane == "patch":
-            self.view.show_and_focus("#files")
+            self._leave_file()
         elif pane == "files" and narrow.display:
             self._end_filter(narrow, "#files")
             self._refresh_choice()
@@ -71,6 +71,12 @@ class PickerKeys:
         else:
             self.state.said = "q quits"
         self.view.update_lines()
+
+    def _leave_file(self) -> None:
+        """Go from an open file to the files. What is shown of it is its patch again."""
+        self.view.show_and_focus("#files")
+        if self.state.is_blamed:
+            self.reader.start_patch_job()
 
     def _end_filter(self, words: Input, pane: str) -> None:
         words.value = ""
@@ -94,7 +100,7 @@ class PickerKeys:
         the files."""
         row, line, pane = self.view.chosen(), self.view.chosen_file(), self.view.focused_pane()
         if pane == "patch":
-            self.view.show_and_focus("#files")
+            self._leave_file()
         elif pane == "files" and line is not None:
             if line.change is None and not line.is_folded:
                 self._toggle_directory()
@@ -139,6 +145,9 @@ class PickerKeys:
         self.view.show_answer(why_not if place is None and found is not None else "")
 
     def _move_hunk(self, by: int) -> None:
+        if self.state.is_blamed:
+            self.view.show_answer("no hunks here: B shows the patch again")
+            return
         lines = self.view.list_widget("#patch")
         lines.move_to(self.state.other_hunk(lines.cursor, by))
 
@@ -222,6 +231,9 @@ class PickerKeys:
         """True if hunks can be chosen: of a turn, or of a restore. For another row the view of a restore is shown first."""
         row, line = self.view.chosen(), self.view.chosen_file()
         if row is None or line is None or line.change is None:
+            return False
+        if self.state.is_blamed:
+            self.view.show_answer("no hunks here: B shows the patch again")
             return False
         if not self.state.has_choice():
             self.state.what = TURN

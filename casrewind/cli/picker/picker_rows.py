@@ -4,7 +4,7 @@ The danger prevented here: a row that describes one moment and restores another.
 target, or none. This module knows no screen and reads no store.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from ..._typing import NamedTuple
 from ...history.checkpoint_names import is_kept_by_mark, label_of
@@ -12,9 +12,10 @@ from ...messages import first_line, plural, printable
 from ...model import checkpoint as checkpoints
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, Counts, count
+from ...model.taken_back import UndonePair
 from ...model.turn_records import Forgotten, LookedAt, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import UNMARKED, Marked
-from ..show.rows import RowWords, safety_title, searchable_texts, why_unknown, words_of
+from ..show.rows import RowWords, safety_title, searchable_texts, subagent_event, why_unknown, words_of
 
 _SESSION = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
@@ -25,7 +26,7 @@ class PickerRow(NamedTuple):
 
     `key` identifies it over a reload. `item` is what it shows. `seq` is the place of its checkpoint in the ledger.
     `target`: the id of the checkpoint that this row restores, "" = none. `is_final`: its changes are known, or never
-    will be. `is_inside`: it is a checkpoint inside of an unfolded turn.
+    will be. `is_inside`: it is a checkpoint inside of an unfolded turn. `ending`: that it was undone, or redone.
     """
 
     key: str
@@ -34,6 +35,7 @@ class PickerRow(NamedTuple):
     target: str
     is_final: bool
     is_inside: bool = False
+    ending: str = ""
 
 
 class PickerTimeline(NamedTuple):
@@ -58,12 +60,16 @@ class PickerTimeline(NamedTuple):
     is_complete: bool
     named: Mapping[str, Checkpoint] = {}
     total: int | None = None
+    origin_of: Callable[[str], str] = lambda _: ""
+    """See TurnView.origin_of."""
     unsaved: str = ""
     """Whether the files of now are saved, "" = the worktree was not scanned since."""
 
 
-def row_of(item: Row | LookedAt, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
+def row_of(item: Row | LookedAt | UndonePair, points: Mapping[str, Checkpoint], newest: str) -> PickerRow:
     """The line of a row of the turn view. `newest`: the id of the newest checkpoint."""
+    if isinstance(item, UndonePair):
+        return row_of(item.done, points, newest)._replace(ending=item.ending)
     if isinstance(item, Turn):
         return PickerRow("turn " + item.id, item, points[item.id].seq, item.before or "", item.changes is not None)
     if isinstance(item, Outside):
@@ -165,7 +171,7 @@ def _row_words(timeline: PickerTimeline, item: Row | LookedAt) -> RowWords:
 
 def title_ending(timeline: PickerTimeline, row: PickerRow) -> str:
     """The words after a title that are never left out: that a turn runs, was cut short or taken back."""
-    return "" if isinstance(row.item, Checkpoint) else _row_words(timeline, row.item).ending
+    return "" if isinstance(row.item, Checkpoint) else _row_words(timeline, row.item).ending + row.ending
 
 
 def remark_on(timeline: PickerTimeline, row: PickerRow) -> str:
@@ -184,9 +190,12 @@ def _turn_label(timeline: PickerTimeline, turn: Turn) -> str:
 
 
 def _point_title(timeline: PickerTimeline, point: Checkpoint, marked: Marked) -> str:
-    label = label_of(point, marked)
-    if point.trigger == checkpoints.SAFETY and not marked.label:
-        label = safety_title(point, timeline.named or timeline.points, timeline.marks, timeline.sides) or label
+    label, origin = label_of(point, marked), timeline.origin_of(point.id)
+    if not marked.label:
+        named = timeline.named or timeline.points
+        title = safety_title(point, named, timeline.marks, timeline.sides, origin=origin) or subagent_event(point, timeline.sides)
+        if title:
+            return title
     if point.flags & checkpoints.DESCRIBED and not marked.label and point.own_prompt:
         label = ""  # a text typed by a person is more useful
     made = "saved" if point.trigger == checkpoints.MANUAL else point.trigger.replace("_", " ")
@@ -250,7 +259,7 @@ def session_of(row: PickerRow) -> str:
 def is_turn_with_changes(row: PickerRow) -> bool:
     """True for a turn that changed something, or may have, unless it was taken back: a row that a person looks for."""
     item = row.item
-    return isinstance(item, Turn) and not item.taken_back and (change_counts(row) != (0, 0, 0) or bool(item.unclear))
+    return isinstance(item, Turn) and not item.taken_back and not item.changed_nothing
 
 
 def is_pinned(timeline: PickerTimeline, row: PickerRow) -> bool:

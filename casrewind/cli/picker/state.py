@@ -31,6 +31,10 @@ _HINTS = {
     session_files.FORK_INSTEAD: "t makes a fork",
     rewind.END_OR_FORK: "end it first; or t makes a fork",
     revert.ADD_RUNNING: "wait until it has ended",
+    rewind.CHAT_ALONE: "t forks the conversation alone",
+    rewind.NEAREST: "t forks the conversation alone",
+    preflight.STOP_IT: "stop it first",
+    preflight.FINISH_FIRST: "o finishes it, or takes it back",
     preflight.OTHER_PATHS: "choose other files",
     preflight.SKIP_DAMAGED: "choose other files",
 }

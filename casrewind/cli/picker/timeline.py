@@ -18,6 +18,7 @@ from ...change import revert as reverts
 from ...change import rewind
 from ...change import undo as undos
 from ...change.chosen_edits import ChosenEdit, ChosenEdits, changed_error
+from ...change.edits import without_way_out
 from ...change.finish_restore import finish_restore
 from ...change.worktree_change import AGAIN, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
@@ -35,6 +36,7 @@ from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.history import REDO, UNDO
 from ...model.plan import Plan
+from ...model.taken_back import UndonePair, pair_undone
 from ...model.turn_records import LookedAt, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
 from ...upkeep import pins, reviewed_state
@@ -67,7 +69,7 @@ from ..show.restored import (
     what_stays_lines,
 )
 from ..show.rewound import removed_prompts, rewound_lines
-from ..show.rows import is_shown, sides_of
+from ..show.rows import is_shown, reviewed_lines, sides_of
 from ..show.text import Line
 from ..terminal.questions import KEEP_EDITS, Ask, Proposal
 from . import picker_rows
@@ -123,7 +125,7 @@ class TimelineModel:
         """Reads nothing yet. `keep_edits`: a restore keeps what was edited outside of turns."""
         self._context, self._keep_edits = context, keep_edits
         self._seen: ScannedWorktree | None = None
-        self._waiting: Iterator[Row | LookedAt] = iter(())
+        self._waiting: Iterator[Row | LookedAt | UndonePair] = iter(())
         self._read: list[PickerRow] = []
         self._inside: dict[str, list[PickerRow]] = {}
         self._part: Part | None = None
@@ -136,7 +138,7 @@ class TimelineModel:
     def first_timeline(self, unsaved: str = "") -> PickerTimeline:
         """The first rows with their changes, and all further turns that are known without changes. `unsaved`: see PickerTimeline."""
         self._unsaved = unsaved
-        self._waiting = filter(is_shown, rows_with_mark(self._context, self._read_all_rows(), lambda: self._view))
+        self._waiting = pair_undone(filter(is_shown, rows_with_mark(self._context, self._read_all_rows(), lambda: self._view)))
         self._read, self._inside, self._elsewhere, self._step = [], {}, [], _STEP
         return self._read_more(_FIRST)
 
@@ -199,12 +201,13 @@ class TimelineModel:
             unfinished=interrupted_restore_details(self._context),
             is_complete=is_complete,
             total=None if part.is_all else self._context.store.count_listed_checkpoints(self._context.root.key),
+            origin_of=view.origin_of,
             unsaved=self._unsaved,
         )
 
-    def _next_rows(self, most: int) -> tuple[list[Row | LookedAt], bool]:
+    def _next_rows(self, most: int) -> tuple[list[Row | LookedAt | UndonePair], bool]:
         """At most so many rows, or as few as have enough changed paths, and whether these are the last ones."""
-        found: list[Row | LookedAt] = []
+        found: list[Row | LookedAt | UndonePair] = []
         paths = 0
         while len(found) < most and paths < most * _PATHS:
             row = next(self._waiting, None)
@@ -356,7 +359,8 @@ class TimelineModel:
         further lines around the paths. `edits`: chosen hunks of files. `kept`: what a yes preserves."""
         inner = inner_lines(find_inner_turns(self._context, since_ns, plan.actions))
         notes = notes_above_plan(self._context, plan)
-        lines = [*above, *plan_lines(plan), *below, *inner]
+        told = plan._replace(kept=tuple(map(without_way_out, plan.kept)))
+        lines = [*above, *plan_lines(told), *below, *inner]
         return Proposal(headline(title, plan), lines, notes, kept, lambda: self._plan_patch(plan, edits or {}))
 
     def _plan_patch(self, plan: Plan, edits: ChosenEdits) -> Iterator[Line]:
@@ -412,16 +416,19 @@ class TimelineModel:
         """Pin a checkpoint, and label it."""
         return _mark_result(pins.pin(self._context, lookup.checkpoint(self._context, point), label))
 
-    def mark_reviewed(self, row: PickerRow) -> ActionResult:
-        """Mark what was there behind a row as looked at."""
+    def mark_reviewed(self, row: PickerRow, name: str) -> ActionResult:
+        """Mark what was there behind a row as looked at. `name`: that of the row."""
         if isinstance(row.item, Turn):
             _, point = self._view.find_state(f"after:@{row.item.n}")
-        elif isinstance(row.item, Outside | SavedRow | Checkpoint):
-            point = None if isinstance(row.item, Outside) and not row.item.checkpoint else self._point_of(row)
+        elif isinstance(row.item, Outside):  # its target is the state before the edit
+            point = lookup.checkpoint(self._context, row.item.checkpoint) if row.item.checkpoint else None
+        elif isinstance(row.item, SavedRow | Checkpoint):
+            point = self._point_of(row)
         else:
             raise errors.CheckpointNotFound("m marks the state behind a turn, an edit or a save: this row is none of them")
-        reviewed_state.mark_reviewed(self._context, point)
-        return ActionResult((Line("marked as looked at, up to here"),), is_mark=True)
+        found = reviewed_state.mark_and_review(self._context, point)
+        lines = reviewed_lines(f"up to {name}", found.before, found.left, names_old=False)
+        return ActionResult((Line("; ".join(line.text for line in lines)),), is_mark=True)
 
     def absolute_path(self, path: bytes) -> bytes:
         """The absolute path of a file of the worktree."""
@@ -459,6 +466,7 @@ def _decline_unless_yes(answer: str) -> None:
 
 
 def _restore_result(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:
+    report = report._replace(kept=tuple(map(without_way_out, report.kept)))
     return ActionResult(tuple(restored_lines(report, target.name, state=target.state)), report.incomplete)
 
 

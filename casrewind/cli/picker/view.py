@@ -13,8 +13,8 @@ from .widgets import LineList
 
 _KEYS = {
     "timeline": (
-        "enter open", "c code", "t chat", "b both", "x take back", "u undo", "r redo", "v to here", "n next turn", "/ filter", "a all",
-        "? help", "q quit",
+        "enter open", "c restore", "t chat", "b both", "x take back", "u undo", "r redo", "v to here", "n next turn", "m looked at",
+        "/ filter", "a all", "? help", "q quit",
     ),
     "files": (
         "enter open", "space choose", "a all", "c restore", "x take back", "v to here", "n next turn", "/ filter", "B blame", "e edit",
@@ -24,6 +24,7 @@ _KEYS = {
         "space choose hunk", "[ ] hunks", "c restore", "x take back", "v to here", "n next turn", "B blame", "e edit", "y copy", "esc back",
         "? help", "q quit",
     ),
+    "blame": ("B patch", "x take back", "v to here", "n next turn", "e edit", "y copy", "esc back", "? help", "q quit"),
 }  # fmt: skip
 """The keys below the panes. `?` shows all keys."""
 _WIDE, _HIGH = 110, 30
@@ -84,7 +85,9 @@ class PickerView:
         self.show_text("#top", Text(f"casrewind · {self.state.name} · {self.state.totals_in_words()}", style="bold"))
         self.show_text("#status", Text(self.state.status_line(), style="cyan"))
         other = f"v {TURN if self.state.what == HERE else HERE}"
-        keys = [other if key.startswith("v ") else key for key in _KEYS[self.focused_pane()]]
+        pane = self.focused_pane()
+        shown = "blame" if pane == "patch" and self.state.is_blamed else pane
+        keys = [other if key.startswith("v ") else key for key in _KEYS[shown]]
         self.show_text("#keys", coloured_lines.footer(keys, self.app.size.width))
 
     def show_reading(self, words: str) -> None:

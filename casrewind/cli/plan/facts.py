@@ -13,7 +13,7 @@ from ...history import lookup
 from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
-from ...model.history import REDO, REVERT, UNDO, Step
+from ...model.history import REVERT, Step
 from ...model.plan import Plan
 from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details, unprotected_lines
 from ..show.text import Line
@@ -48,7 +48,9 @@ def unsaved_in_words(found: "Unsaved | str | None") -> tuple[str, str]:
     if not found.files:
         return "all files are saved" + (", but for what is not captured" if found.has_left_out else ""), ""
     name, word = ("the newest checkpoint", "last") if found.is_newest else (f"the restored checkpoint {found.point.id}", found.point.id)
-    return f"{plural(found.files, 'file')} {'differs' if found.files == 1 else 'differ'} from {name}", word
+    differ, them = ("differs", "it") if found.files == 1 else ("differ", "them")
+    left = f", as the {found.step} left {them}" if found.step else ""
+    return f"{plural(found.files, 'file')} {differ} from {name}{left}", word
 
 
 def target_of(context: Context, point: Checkpoint) -> RestoreTarget:
@@ -85,7 +87,7 @@ def whole_prompt(context: Context, view: "TurnView", turn: "Turn") -> str:
     from ...history import conversation
 
     text, point = turn.prompt, view.points.get(turn.before or "")
-    if point is not None and len(text) >= _START_OF_PROMPT:
+    if point is not None and not turn.subagent and len(text) >= _START_OF_PROMPT:
         text = conversation.full_prompt(context, point) or text
     return "\n".join((text, *(f"+ {more}" for more in turn.also)))
 
@@ -132,16 +134,12 @@ def _operation_in_words(context: "Context", goal: str, made: Checkpoint | None) 
 
 def _safety_in_words(context: Context, point: Checkpoint) -> str:
     """The name of a safety checkpoint: before the undo of the restore to 'it works'. "" if it does not say what it was made for."""
-    op, made = point.more.op, point
-    if point.trigger != SAFETY or not op:
+    if point.trigger != SAFETY or not point.more.op:
         return ""
-    if op in (UNDO, REDO):
-        from ...history.worktree_timeline import WorktreeTimeline
+    from ...history.worktree_timeline import WorktreeTimeline
+    from ..show.rows import RowWriter
 
-        view = WorktreeTimeline(context, needs_operations=False).with_checkpoint(point.id)
-        made = context.store.checkpoint(view.origin_of(point.id)) or point
-    what, _ = _operation_in_words(context, point.more.target, made)
-    return f"before {f'the {op} of ' if op in (UNDO, REDO) else ''}{what}"
+    return RowWriter(WorktreeTimeline(context, needs_operations=False).with_checkpoint(point.more.target)).safety_title(point)
 
 
 def branches_in_words(context: Context, point: Checkpoint) -> str:

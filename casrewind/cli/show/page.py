@@ -296,8 +296,8 @@ def _doubt_about(row: Row | None, path: bytes) -> str:
     """The turns that may have changed a path, if there are several or the turn ended unseen. "" = the turn alone."""
     if not isinstance(row, Turn):
         return ""
-    others = next((numbers for shared, numbers in row.shared if shared == path), ())
-    return " ".join(f"@{number}" for number in (row.n, *others)) + "?" if others or path in row.doubtful else ""
+    others = row.others.get(path, ())
+    return " ".join((row.name, *others)) + "?" if others or path in row.doubtful else ""
 
 
 def _hash(text: str) -> str:

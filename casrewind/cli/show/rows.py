@@ -7,11 +7,11 @@ and at most three paths are named. Of the paths, removals are first, with a minu
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
-from ...messages import age_in_words, first_line, format_moment, plural, printable
+from ...messages import age_in_words, enumerated, first_line, format_moment, plural, printable
 from ...model.checkpoint import MANUAL, RUN, SAFETY, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
-from ...model.history import RESTORE, REVERT, UNDO
-from ...model.taken_back import FoldedPairs, ListRow, UndonePair
+from ...model.history import RESTORE, REVERT
+from ...model.taken_back import FoldedPairs, ListRow, UndonePair, fold_undone
 from ...model.turn_records import (
     BACKGROUND,
     NOT_SAVED,
@@ -37,10 +37,14 @@ NOTHING, NOT_COUNTED = "nothing changed", "not counted"
 _NARROW, _WIDE = 72, 100
 _NAMES = 10
 """Paths that a row names at most."""
+_NAMED_TURNS = 8
+"""Turns that a few words about rows name."""
 _PIPED_NAMES = 3
 """The same in output that is no terminal."""
 _LEAST_TITLE = 18
 """Columns of a title in a row of one line."""
+_OUTSIDE_TITLE, _LEAST_PATHS = 24, 16
+"""Columns of "edited outside of a turn", and of the paths beside it."""
 _WHEN = 10
 """Columns of "12 min ago"."""
 _PIPED_PATHS = 26
@@ -114,8 +118,7 @@ class RowWriter:
         """The words of a row, and what stands beside them."""
         if isinstance(row, UndonePair):
             done = self.row_text(row.done)
-            how = "redone" if row.done.kind == OPERATIONS[UNDO] else "undone"
-            return done._replace(ending=f"{done.ending} ({how})", is_dim=True)
+            return done._replace(ending=done.ending + row.ending, is_dim=True)
         if isinstance(row, FoldedPairs):
             return RowText("", f"{row.number:,} more, undone: casrewind list --all", is_dim=True)
         words = self.words(row)
@@ -139,12 +142,13 @@ class RowWriter:
 
     def checkpoint_title(self, point: Checkpoint, marked: Marked) -> str:
         """What a list of all checkpoints says of one."""
-        if point.trigger == SAFETY and not marked.label:
-            origin = self._view.origin_of(point.id)
-            title = safety_title(point, self._view.named, self._view.marks, self._sides, origin=origin)
-            if title:
-                return f"{title}: {point.prompt}" if point.prompt else title
+        if not marked.label and (title := self.safety_title(point) or subagent_event(point, self._sides)):
+            return f"{title}: {point.prompt}" if point.prompt and point.trigger == SAFETY else title
         return description(point, marked) or ("" if point.trigger == MANUAL else point.trigger.replace("_", " "))
+
+    def safety_title(self, point: Checkpoint) -> str:
+        """See the function `safety_title`."""
+        return safety_title(point, self._view.named, self._view.marks, self._sides, origin=self._view.origin_of(point.id))
 
     def session_of(self, turn: Turn) -> str:
         """The agent and the short id of a turn's session."""
@@ -207,7 +211,7 @@ class RowWriter:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
         when = _WHEN + (5 if columns >= _WIDE else 0)
         left = columns - mark - when - COUNTS - session - (12 if session else 10)
-        title = min(left * 9 // 16, 44)
+        title = max(min(left * 9 // 16, 44), min(_OUTSIDE_TITLE, left - _LEAST_PATHS))
         return RowLayout(columns, mark, title, when, left - title, session)
 
 
@@ -219,6 +223,41 @@ def checkpoints_in_words(number: int, safety: int) -> str:
 def is_shown(row: Row | LookedAt) -> bool:
     """False for a save without a label while a turn ran: it folds behind the turn."""
     return not (isinstance(row, SavedRow) and row.during and not row.label)
+
+
+def rows_in_words(rows: Sequence[Row]) -> str:
+    """Rows in a few words: "@1, @2, 1 other change and 30 turns that changed nothing". A save is no change."""
+    turns = [row for row in rows if isinstance(row, Turn)]
+    names = [f"@{row.n}{' (running)' if row.running else ''}" for row in turns if not row.changed_nothing]
+    others = sum(isinstance(row, Outside | Reset) for row in fold_undone(rows))
+    counts = (
+        (len(names) - _NAMED_TURNS, "other turn", ""), (others, "other change" if names else "change", ""),
+        (sum(row.changed_nothing for row in turns), "turn", " that changed nothing"),
+    )  # fmt: skip
+    return enumerated([*names[:_NAMED_TURNS], *(plural(number, word) + more for number, word, more in counts if number > 0)])
+
+
+def reviewed_lines(what: str, before: Sequence[Row], left: Sequence[Row], *, names_old: bool = True) -> Iterator[Line]:
+    """That `what` was marked as looked at, and what that makes of rows that were new `before`, and of those that are new now.
+    `names_old`: with what is no longer new."""
+    new, old = {_identity(row) for row in left}, {_identity(row) for row in before}
+    yield Line(f"marked as looked at: {what}")
+    parts = (
+        ("no longer new", [row for row in before if _identity(row) not in new]),
+        ("new again", [row for row in left if _identity(row) not in old]),
+        ("still new", [row for row in left if _identity(row) in old]),
+    )
+    told = [(name, words) for name, rows in parts if (words := rows_in_words(rows))]
+    yield from (Line(f"{name}: {words}") for name, words in told if names_old or name != "no longer new")
+    if all(name == "no longer new" for name, _ in told):
+        yield Line("nothing is new now")
+
+
+def _identity(row: Row) -> tuple[str, int]:
+    """What a row has in every list of one moment."""
+    if isinstance(row, Turn):
+        return row.id, 0
+    return (row.safety, row.at_ns) if isinstance(row, Reset) else (row.checkpoint, 1)
 
 
 def words_of(row: Row | LookedAt, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn]) -> RowWords:
@@ -288,8 +327,8 @@ def done_title(
 def safety_title(
     point: Checkpoint, points: Mapping[str, Checkpoint], marks: Mapping[str, Marked], sides: Mapping[str, Turn], *, origin: str = ""
 ) -> str:
-    """The name of a safety checkpoint: before the restore to @2. "" if it does not say. The arguments are those of `done_title`."""
-    op = point.more.op
+    """The name of a safety checkpoint: before the restore to @2. "" for others. The arguments are those of `done_title`."""
+    op = point.more.op if point.trigger == SAFETY else ""
     if not op:
         return ""
     kind = OPERATIONS.get(op, OPERATIONS[RESTORE])
@@ -297,6 +336,16 @@ def safety_title(
         return f"before what was taken from {place}"
     goal = _name_of_goal(kind, point.more.target, points, marks, sides, origin=origin, is_short=True)
     return f"before the {op} {'to' if kind == OPERATIONS[RESTORE] else 'of'} {goal}"
+
+
+def subagent_event(point: Checkpoint, sides: Mapping[str, Turn]) -> str:
+    """What a checkpoint says of the subagent that began or ended at it: its task, else its type. "" if none did. `sides`: see
+    `sides_of`."""
+    more, turn = point.more, sides.get(point.id)
+    if not more.subagent or not point.is_saved:
+        return ""
+    name = turn.title if turn is not None and turn.subagent else first_line(more.subagent_task or more.subagent_type)
+    return f"subagent {'ended' if point.trigger == 'turn_end' else 'began'}: {name}"
 
 
 def _taken_from(safety: str, points: Mapping[str, Checkpoint]) -> str:

@@ -139,6 +139,7 @@ def turn(found: Turn) -> Shape:
         "purged": len(found.purged),
         "damaged": found.damaged,
         "subagent": found.subagent or None,
+        "subagent_type": found.kind or None,
         "subagents": [turn(one) for one in found.subagents],
         "among": [{**path(place), "names": list(names)} for place, names in found.among],
         "worktree": found.place or None,
