@@ -192,7 +192,10 @@ class PathMerger:
         if present is None:
             return self._note_kept_path(path, edit, plans.EDITED, merge.CONFLICTS)
         found = tuple((group.ours.start + 1, max(group.ours.end, group.ours.start + 1)) for group in lines.conflicts)
-        by = Makers() if self._provenance is None else self._provenance.makers_of_lines(path, present, lines.ours, found, read)
+        by = Makers()
+        if self._provenance is not None:
+            ranges = [(group.ours.start, group.ours.end) for group in lines.conflicts]
+            by = self._provenance.makers_of_lines(path, present, lines.ours, ranges, read)
         were = "was" if len(found) == 1 and found[0][0] == found[0][1] else "were"
         reason = f"{lines_in_words(found)} {were} edited since{f' by {by}' if str(by) else ''}"
         return self._note_kept_path(path, edit, reason, merge.CONFLICTS)._replace(lines=found, by=by.turns)

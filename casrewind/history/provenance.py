@@ -21,7 +21,7 @@ from ..model.at_risk import NO_EDITS, OutsideEdits
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.history import ABORT, REDO, UNDO
-from ..model.line_diff import blocks, lines_of
+from ..model.line_diff import Block, blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, is_of_file
@@ -139,10 +139,10 @@ class Provenance:
         chosen: Sequence[tuple[int, int]],
         read: Callable[[Entry], bytes],
     ) -> Makers:
-        """Who was the last to edit these lines (first, last; from 1) of the present content."""
+        """Who was the last to edit each of these lines of the present content: (start, end) from 0, without the end. An empty range
+        is where lines were removed."""
         found: list[Makers] = []
-        sought = [(first - 1, last) for first, last in chosen]
-        now = lines
+        sought, now = list(chosen), lines
         try:
             edits = self.edits_of(path, present)
             while sought and (edit := next(edits, None)) is not None:
@@ -154,15 +154,9 @@ class Provenance:
                     break
                 old = lines_of(read(entry))
                 touched = blocks(old, now)
-                left = []
-                for start, end in sought:
-                    if any(block.new_start <= end and start <= block.new_end for block in touched):
-                        found.append(edit.makers)
-                    else:
-                        above = [block for block in touched if block.new_end < start]
-                        shift = above[-1].old_end - above[-1].new_end if above else 0
-                        left.append((start + shift, end + shift))
-                sought, now = left, old
+                parts = [_untouched_parts(start, end, touched) for start, end in sought]
+                found += [edit.makers] * any(is_touched for is_touched, _ in parts)
+                sought, now = [each for _, left in parts for each in left], old
         except (errors.StoreDamaged, errors.ManifestRefused, FileMovedOn):
             return NOBODY_KNOWN
         return self._makers_among(found)
@@ -263,6 +257,24 @@ class Provenance:
         """Who made the changes since the newest checkpoint."""
         running = [turn for turn in self._view.turns if turn.to_now]
         return Makers(tuple(turn.n for turn in running), is_person=not running or any(turn.mixed for turn in running))
+
+
+def _untouched_parts(start: int, end: int, touched: Sequence[Block]) -> tuple[bool, list[tuple[int, int]]]:
+    """Returns (True if one of these blocks made some of the new lines `start` to `end`, or removed lines there, and the lines that none
+    made, as places in the old text)."""
+    found, shift, is_touched = [], 0, False
+    for block in touched:
+        if block.new_start > end:
+            break
+        is_beside = block.new_start == end or block.new_end == start
+        is_of_lines = not is_beside or start == end or block.new_start == block.new_end
+        is_touched |= block.new_end >= start and is_of_lines
+        if start < block.new_start:
+            found.append((start + shift, min(block.new_start, end) + shift))
+        start, shift = max(start, block.new_end), block.old_end - block.new_end
+    if start < end or not (is_touched or found):
+        found.append((start + shift, end + shift))
+    return is_touched, found
 
 
 def edited_outside(context: Context, target: Checkpoint, actions: Iterable[Action]) -> OutsideEdits:

@@ -116,6 +116,21 @@ def test_a_conflict_names_the_turn_that_edited_these_lines_last(agent):
     assert reasons(revert(agent, 4)) == {b"a.py": "line 7 was edited since by you"}
 
 
+@pytest.mark.parametrize("second, third, says", [
+    ({"l5": b"second"}, {"l5": b"second", "l6": b"third"}, "lines 5-6 were edited since by @1 and @2"),
+    ({"l6": b"second"}, {"l5": b"third", "l6": b"second"}, "lines 5-6 were edited since by @1 and @2"),
+    ({"l5": b"second", "l6": b"second"}, {"l5": b"third", "l6": b"second"}, "lines 5-6 were edited since by @1 and @2"),
+    ({"l5": b"second", "l6": b"second"}, {"l5": b"third", "l6": b"third"}, "lines 5-6 were edited since by @1"),
+    ({"l5": b"second", "l6": None}, {"l5": b"second", "l6": None, "l1": b"a\nb"}, "line 6 was edited since by @2"),
+    ({"l5": b"second"}, {"l5": b"second", "l6": None}, "line 5 was edited since by @1 and @2"),
+])  # fmt: skip
+def test_a_conflict_in_lines_of_several_turns_names_each_of_them(agent, second, third, says):
+    turn(agent, "first", {"a.py": text(l5=b"first", l6=b"first")})
+    turn(agent, "second", {"a.py": text(**{"l5": b"first", "l6": b"first"} | second)})
+    turn(agent, "third", {"a.py": text(**{"l5": b"first", "l6": b"first"} | third)})
+    assert reasons(revert(agent, 3)) == {b"a.py": says}
+
+
 def test_a_merge_names_all_who_edited_the_file_since(agent):
     turn(agent, "first", {"a.py": text(l1=b"first")})
     turn(agent, "second", {"a.py": text(l1=b"first", l3=b"second")})
