@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 _PREFIX = "CASREWIND"
 _VARIABLES = frozenset(
     f"{_PREFIX}_{name}" for name in (
-        "HOME", "PAGER", "REMOTE_KEY", "COMMAND", "AGENT", "SESSION", "TRANSCRIPT_PATH", "PROJECT_ROOT", "INSIDE", "TRIAL", "PI_PROCESS",
-        "PI_PLACE",
+        "HOME", "PAGER", "REMOTE_KEY", "COMMAND", "AGENT", "SESSION", "TRANSCRIPT_PATH", "PROJECT_ROOT", "INSIDE", "TYPED_NAME", "TRIAL",
+        "PI_PROCESS", "PI_PLACE",
     )
 )  # fmt: skip
 """Variables that are no settings: a person sets the first four, casrewind the others."""

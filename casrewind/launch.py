@@ -13,6 +13,8 @@ INSIDE = "CASREWIND_INSIDE"
 """A hook sets it for a command that the hook runs. The value is the session in which a person typed the
 command, else UNKNOWN_SESSION."""
 UNKNOWN_SESSION = "1"
+TYPED_NAME = "CASREWIND_TYPED_NAME"
+"""Set beside INSIDE: what a person types there for casrewind, as `/casrewind`."""
 TRIAL = "CASREWIND_TRIAL"
 """Set for a hook that doctor tries: it must not start a process that outlives it."""
 _SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")

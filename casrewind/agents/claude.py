@@ -110,7 +110,7 @@ class ClaudeClient(client.ConversationClient):
     sessions = client.SessionFormat(
         directory="projects",
         resume="claude --resume {session}",
-        resume_inside="/resume",  # its list has no row for the open session, and the newest stands first
+        resume_inside="/resume {session}",  # its list is sorted by messages: a fork with old ones is not the first
         by_project=True,
         line_id="uuid",
     )

@@ -162,7 +162,7 @@ class SessionFormat(NamedTuple):
     resume: str
     """The command that opens a session. "{session}" is replaced by the id."""
     resume_inside: str = ""
-    """The text to type in the client to open a session, or "". Without "{session}", the client lists its sessions, newest first."""
+    """The same as text to type in the client, "" = it has none."""
     variable: str = ""
     """The variable that names another directory of sessions; "" = they move with the client's files."""
     by_project: bool = False

@@ -45,7 +45,7 @@ END_OR_FORK = "end it first, or make a fork of the conversation (casrewind back,
 
 class Chat(NamedTuple):
     """The rewound conversation: its session and the path of its transcript. `resume` is the shell command that opens
-    it, `inside` the text to type in the client ("" = not supported), `title` its name in the client's list. `mode` is that of
+    it, `inside` the text to type in the client ("" = not supported). `mode` is that of
     model.rewind_record, HANDED_OVER or FORKED_BEFORE; `backup` is the path of the previous conversation, None for a new file."""
 
     mode: str
@@ -54,7 +54,6 @@ class Chat(NamedTuple):
     resume: str
     inside: str
     backup: str | None
-    title: str = ""
 
 
 class Forks(NamedTuple):
@@ -458,7 +457,7 @@ def _write_new_session(context: Context, conversation: Conversation, mode: str, 
 
 def _chat_of_session(context: Context, conversation: Conversation, mode: str, session: str, path: str, data: bytes) -> Chat:
     resume = conversation.client.resume_command(session, data, context.homes.home, context.homes.environ)
-    return _chat_result(conversation, mode, session, path, None)._replace(resume=resume, title=conversation.client.title_of(data))
+    return _chat_result(conversation, mode, session, path, None)._replace(resume=resume)
 
 
 def _write_session_file(context: Context, conversation: Conversation, session: str, data: bytes, path: str, root: str) -> str:

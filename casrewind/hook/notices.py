@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 2  # paths that a warning names
 _NAMED_IN_LINE = 3  # unprotected paths that the first line names
+_BEGINS = "casrewind: from now on this project is saved at every prompt"
 _HALF_RESTORED = (
     "casrewind: a restore was interrupted here, and this turn works on half-restored files; "
     "/casrewind restore --continue finishes it, /casrewind restore --abort takes it back"
@@ -55,9 +56,10 @@ def _as_answer_for_person(client: Client, text: str) -> bytes:
 
 def _notice_text(event: Event, config: Config, context: Context, saved: Saved | None, moved: "Moved | None") -> str:
     if saved is None and event.trigger == "session_start" and config.session_line:
-        from .state_line import state_line
+        from .state_line import NO_CHECKPOINT, state_line
 
-        return state_line(context) + _words_of_former_root(moved) + _words_of_unprotected(context)
+        line = state_line(context)
+        return (_BEGINS if line == NO_CHECKPOINT else line) + _words_of_former_root(moved) + _words_of_unprotected(context)
     if saved is None and event.trigger == "prompt":
         return _HALF_RESTORED if context.store.is_interrupted(context.root.key) else ""
     if saved is None or event.trigger != "turn_end" or event.subagent or not config.warn_removed:
@@ -83,9 +85,13 @@ def _words_of_unprotected(context: Context) -> str:
     except (errors.CasrewindError, OSError):
         return ""
     names = [entry.path + b"/" * entry.is_dir for entry in new]
+    if not names:
+        return ""
     more = f" and {len(names) - _NAMED_IN_LINE:,} more" if len(names) > _NAMED_IN_LINE else ""
     shown = ", ".join(map(printable, names[:_NAMED_IN_LINE]))
-    return f"; not protected: {shown}{more} (casrewind include {shell_quoted_path(names[0])})" if names else ""
+    them, one = ("it", "it") if len(names) == 1 else ("them", "the first")
+    protects = f"casrewind include {shell_quoted_path(names[0])} protects {one}"
+    return f"; left out, because git ignores {them}: {shown}{more} (in a terminal, {protects})"
 
 
 def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:

@@ -8,6 +8,7 @@ from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store import writability
 
+NO_CHECKPOINT = "casrewind: no checkpoint yet"
 _UNPROTECTED = "casrewind: NOT PROTECTED: "
 _SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
 
@@ -22,7 +23,7 @@ def state_line(context: Context) -> str:
     if context.store.is_interrupted(key):
         return "casrewind: a restore was interrupted; casrewind restore --continue finishes it, --abort takes it back"
     if last is None:
-        return "casrewind: no checkpoint yet"
+        return NO_CHECKPOINT
     if last.files == 0:
         return f"{_UNPROTECTED}the newest checkpoint holds no file; casrewind status shows more"
     prompt = _newest_prompt(context)

@@ -16,8 +16,8 @@ from ..model import digest as digests
 from ..model import plan as plans
 from ..model.history import History, encode_history, steps_alone
 from ..model.plan import Plan
+from ..typed_commands import YES, as_typed
 
-YES = "yes"
 _CODE = re.compile(r"[0-9a-z]{1,4}-[0-9a-f]{4}")
 _FIRST = ("1", "@1")
 MOST_UNASKED = 10
@@ -44,7 +44,7 @@ class TypedLine(NamedTuple):
 
     def with_yes(self, code: str) -> str:
         """The whole line to type to carry out the plan with this code, where nobody knows which session saw it."""
-        return f"casrewind {printable(shlex.join(self.words))} {YES} {code}"
+        return as_typed(f"{printable(shlex.join(self.words))} {YES} {code}")
 
 
 def parse_typed(words: list[str]) -> TypedLine:
@@ -81,6 +81,18 @@ def another_code(code: str) -> str:
     if not _CODE.fullmatch(code):  # a damaged one
         return "0-0000"
     return f"{code[:-4]}{0xFFFF ^ int(code[-4:], 16):04x}"
+
+
+def why_shown_again(typed: str, code: str, last: str) -> str:
+    """Why a plan is shown in place of what a yes with the code `typed` was for. `code`: that of the plan now; `last`: of the one that
+    was shown last, "" = none."""
+    if typed == another_code(code):
+        return "another command was typed since"
+    if typed.partition("-")[0] != code.partition("-")[0]:
+        return "that line means something else now"
+    if typed != last:
+        return "that is not the code of the plan that was shown last"
+    return "a prompt, a restore or an open database came in between"
 
 
 def digest_of_question(anchor: str, other_choices: str, plan: Plan, history: History) -> bytes:

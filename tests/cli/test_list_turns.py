@@ -88,16 +88,16 @@ def test_rows_on_eighty_columns(story, monkeypatch):
     lines = story("list", code=0).out.splitlines()
     assert all(len(line) <= 80 for line in lines)
     assert shown("\n".join(lines)) == [
-        "newest checkpoint AGO ; casrewind status says what changed since",
-        "      restored to @1            AGO +1 -2",
-        "  @1  make beta (taken back)    AGO +1         beta (shared)        d0f5",
-        "  @2  slow job                  AGO +3 -1      4 paths (1 shared)   01c2",
+        "newest checkpoint AGO ; casrewind status says what changed",
+        "      restored to @1              AGO +1 -2",
+        "  @1  make beta (taken back)      AGO +1         beta (shared)      d0f5",
+        "  @2  slow job                    AGO +3 -1      (1 shared)         01c2",
         "      + queued one",
-        "      edited outside of a turn  AGO +1         person",
-        "  @3  look around               AGO nothing changed                 01c2",
-        "  @4  long job (cut short)      AGO +1         long                 01c2",
-        "      saved: it works           AGO 4 files",
-        "  @5  make alpha                AGO +2         alpha, new/deep      01c2",
+        "      edited outside of a turn    AGO +1         person",
+        "  @3  look around                 AGO nothing changed               01c2",
+        "  @4  long job (cut short)        AGO +1         long               01c2",
+        "      saved: it works             AGO 4 files",
+        "  @5  make alpha                  AGO +2         alpha, new/deep    01c2",
     ]
 
 

@@ -65,8 +65,8 @@ def test_a_machine_has_a_line_and_its_rows_have_numbers_as_they_are_typed(sandbo
     head, *rows = shown(casrewind("list", "--remote", code=0).out)
     assert head.startswith("sandbox-4: 2 turns, the newest ~, of /") and len(head) <= 80
     assert rows == [
-        "  remote:@1  now the printer          ~     ~1         print.py",
-        "  remote:@2  make the till            ~     +2         lib/a, till.py",
+        "  remote:@1  now the printer             ~     ~1         print.py",
+        "  remote:@2  make the till               ~     +2         lib/a, till.py",
     ]
     assert shown(casrewind("list", "--remote", "--oneline", code=0).out) == [
         "remote:@1  ~     ~  now the printer", "remote:@2  ~     ~  make the till",
@@ -230,10 +230,10 @@ def test_back_takes_the_files_over_and_undo_gives_them_back(sandbox, casrewind, 
     done = casrewind("back", "remote:@1", "--code", "-y", code=0)
     assert shown(done.out) == [
         'restored to before "now the printer" (sandbox-4:@1, ~)', "  2 paths written, 2 removed, 1 unchanged",
-        "  casrewind undo takes this back", "  the agent will be told (hooks.tell_agent)",
+        "  the agent will be told (hooks.tell_agent)", "  casrewind undo takes this back",
     ]  # fmt: skip
     assert {path.name for path in root.iterdir()} == {"print.py", "till.py", "lib"}
-    assert shown(casrewind("list", code=0).out)[1] == '      restored to before "now the pri… of sandbox-4  ~     +2 -2'
+    assert shown(casrewind("list", code=0).out)[1] == '      restored to before "now t… of sandbox-4  ~     +2 -2'
     assert 'undo the restore to before "now the printer" of sandbox-4' in casrewind("undo", "--list", code=0).out
     assert 'undone: the restore to before "now the printer" of sandbox-4' in casrewind("undo", "-y", code=0).out
     assert differences(picture(root), before) == {}
@@ -305,7 +305,7 @@ def test_back_brings_the_conversation_under_its_id(talked, casrewind, root, home
     assert planned.endswith("would bring the conversation of sandbox-4 here\n") and not list(home.rglob("*.jsonl"))
     done = casrewind("back", "remote:@1", "-y", code=0).out
     assert done.startswith('restored to before "casrewind doctor" (sandbox-4:@1, ')
-    assert done.endswith(f"continue the conversation: claude --resume {talked.session.id}\n")
+    assert done.endswith(f"continue the conversation: claude --resume {talked.session.id}\n  casrewind undo takes this back\n")
     (written,) = home.rglob("*.jsonl")
     assert written.stem == talked.session.id
     assert carried(talked.session.path.read_bytes(), claude.carried_lines()).startswith(written.read_bytes())

@@ -65,7 +65,7 @@ def test_the_result_says_how_to_go_back_and_list_has_a_row(tried, casrewind, roo
     done = casrewind("take", "../try1", "-y", code=3)
     assert re.fullmatch(
         r"taken from \.\./try1\n  5 paths written \(2 merged with later edits\), 1 removed, 0 unchanged\n"
-        r"  casrewind undo takes this back\n  the agent will be told \(hooks.tell_agent\)\n", done.out
+        r"  the agent will be told \(hooks.tell_agent\)\n  casrewind undo takes this back\n", done.out
     )
     assert done.err == PLAN[-1] + "\n"
     assert (root / "a.py").read_bytes() == text(l1=b"one", l5=b"five", l7=b"seven")

@@ -83,8 +83,8 @@ def went(start):
         found.files[command] = picture(client.project)
     found.requests = len(client.model.requests)
     forks = [path for path in (client.config / "projects").glob("*/*.jsonl") if path.stem not in found.sessions]
-    newest = max(forks, key=lambda path: path.stat().st_mtime_ns)  # the first of /resume
-    client.resume(f"claude --resume {newest.stem}", "what now")
+    found.fork = max(forks, key=lambda path: path.stat().st_mtime_ns).stem
+    client.resume(f"claude --resume {found.fork}", "what now")
     found.resumed = client.model.requests[-1].told
     end.touch()
     return found
@@ -149,7 +149,7 @@ def test_in_the_client_back_and_restore_do_what_they_say(went):
     assert differences(went.files[" undo"], went.after) == {}
     assert '@1 "tidy up" is a turn of claude' in went.answers[" back @1"] and differences(went.files[" back @1"], went.after) == {}
     answer = went.answers[" back 2"]
-    assert answer.lstrip().startswith("to go on from there, type /resume and take the first: ") and "claude --resume" not in answer
+    assert f"to go on from there: /resume {went.fork}" in answer and "claude --resume" not in answer
     assert differences(went.files[" back 2"], went.before["delegate it"]) == {}
     assert "user: delegate it" not in went.resumed and went.resumed[0] == "user: make alpha" and went.resumed[-1] == "user: what now"
 

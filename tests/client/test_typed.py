@@ -1,11 +1,15 @@
 """Claude Code on a terminal: `/casrewind ...` typed in it, and prompts typed while a turn runs."""
 
+import json
 import re
+import shlex
 import threading
 from types import SimpleNamespace
 
 import pytest
 
+from casrewind.cli.show.text import IN_CLIENT
+from support.claude_client import Terminal
 from support.claude_model import bash, call
 from support.fake_client import line_to_type
 from support.model_server import Held
@@ -14,6 +18,8 @@ from support.trees import plant
 
 pytestmark = pytest.mark.xdist_group("client-typed")
 
+OTHER = "0c5a1f6e-0000-4000-8000-000000000001"
+"""The session of another conversation in the same project."""
 FIRST = ["user: please create alpha", "assistant: Creating.", "call Write", "result", "assistant: It is there."]
 SECOND = ["user: please run bash", "call Bash", "result", "assistant: Ran."]
 COMMANDS = ("", " list -n 1", " restore 99", " nonsense", " list 'x", " back 1", " undo", " back 7", " diff", " back")
@@ -40,10 +46,8 @@ def asked(start):
         found.after[command] = picture(client.project)
     found.requests_after = len(client.model.requests)
     found.points_after = client.points()
-    terminal.type("/resume")
-    terminal.wait_for("Resume session")
-    terminal.wait_for("❯ [Fork] please create alpha")
-    terminal.keys("Enter")
+    client.say("something else", "--session-id", OTHER)  # the newest of the list of /resume
+    terminal.type(resume_line(found.answers[COMMANDS[-1]]))
     client.wait_for_more(len(found.points), 2)
     terminal.wait_until_idle()
     terminal.say("what now")
@@ -81,10 +85,27 @@ def test_what_cannot_be_done_is_answered_too(asked, command, says):
 
 def test_back_brings_the_files_and_says_how_to_go_on(asked):
     answer = asked.answers[" back 1"]
-    assert answer.startswith("to go on from there, type /resume and take the first: [Fork] please create alpha\n")
-    assert re.findall("[0-9a-f]{8}|c[0-9a-f]{14}", answer) == [], "one name, and no id"
-    assert "please run bash" in answer and "restored" in answer and "/casrewind undo" in answer
+    lines = [line.strip() for line in answer.splitlines()]
+    assert lines[0].startswith('restored to before "please run bash"') and lines[-2:] == [resume_line(answer, "to go on from there: "), "/casrewind undo takes this back"]
+    assert len(re.findall("[0-9a-f]{8}-|c[0-9a-f]{14}", answer)) == 1, "no id but that of the conversation"
     assert differences(asked.after[" back 1"], asked.pictures[1]) == {}
+
+
+def test_no_line_of_an_answer_is_broken_by_the_client(start):
+    client = start()
+    widths = range(IN_CLIENT - 1, IN_CLIENT + 3)
+    answer = {"decision": "block", "reason": "\n".join(f"{width} {'x' * (width - 4)}E" for width in widths)}
+    told = client.project.parent / "told"
+    told.write_text(json.dumps(answer))
+    hook = {"type": "command", "command": f"cat {shlex.quote(str(told))}"}
+    plant(client.config, {"settings.json": json.dumps({"hooks": {"UserPromptSubmit": [{"hooks": [hook]}]}}).encode()})
+    terminal = Terminal(client, (), columns=80, lines=24)
+    client.terminals.append(terminal)
+    terminal.wait_for("accept edits on")
+    terminal.type("hello")
+    terminal.wait_for(f"{widths[-1]}")
+    shown = [line.strip() for line in terminal.wait_for("Original prompt").splitlines()]
+    assert [width for width in widths if f"{width} {'x' * (width - 4)}E" in shown] == [IN_CLIENT - 1, IN_CLIENT]
 
 
 def test_undo_brings_the_files_back(asked):
@@ -99,6 +120,11 @@ def test_what_it_says_to_type_switches_the_client_to_exactly_the_turns_before(as
     assert fork != asked.points[0]["session"]
     assert [(point["prompt"], point["session"]) for point in asked.moved_on[-3:]] == [(None, fork), ("what now", fork), ("what now", fork)]
     assert asked.client.model.strangers == []
+
+
+def resume_line(answer, before=""):
+    """What an answer says to type for the conversation."""
+    return before + re.search(r"to go on from there: (/resume [-0-9a-f]{36})$", answer, re.M)[1]
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_the_variables_of_the_configuration_page_are_all_that_there_are():
     """Those that the code reads and a person may set."""
     source = "".join(path.read_text() for path in (TOP / "casrewind").rglob("*.py"))
     read = {name for name in re.findall(r'"((?:CASREWIND|XDG)_[A-Z_]+|NO_COLOR|FORCE_COLOR|PAGER)"', source)}
-    ours = {"CASREWIND_AGENT", "CASREWIND_SESSION", "CASREWIND_INSIDE", "CASREWIND_TRIAL"}  # set by casrewind itself
+    ours = {"CASREWIND_AGENT", "CASREWIND_SESSION", "CASREWIND_INSIDE", "CASREWIND_TYPED_NAME", "CASREWIND_TRIAL"}  # set by casrewind itself
     page = (DOCS / "configuration.md").read_text()
     missing = {name for name in read - ours if name not in page}
     assert missing <= {"XDG_CONFIG_DIRS", "CASREWIND_"}, missing

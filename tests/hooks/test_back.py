@@ -118,5 +118,5 @@ def test_files_are_not_touched_without_a_yes_where_nobody_can_be_asked(told, roo
 def test_back_typed_in_the_client(told, root):
     client, prompts, pictures = told
     session = json.loads(client.transcript.read_bytes().splitlines()[0])["sessionId"]
-    assert "type /resume " in client.typed("/casrewind back 1", session_id=session)
+    assert "to go on from there: /resume " in client.typed("/casrewind back 1", session_id=session)
     assert picture(root) == pictures[2]

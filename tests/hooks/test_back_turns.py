@@ -14,6 +14,7 @@ import casrewind as api
 from casrewind import errors
 from casrewind.agents.claude import CLIENT as claude
 from casrewind.cli.picker.timeline import TimelineModel
+from casrewind.cli.show.text import IN_CLIENT
 from support.fake_client import DATA, Client
 from support.picker_screen import run_picker
 from support.picture import picture
@@ -220,7 +221,7 @@ def test_in_the_client_turns_of_other_sessions_are_not_listed_and_are_refused(tw
     lines = typed(first.client, "aaaa-1", "/casrewind").splitlines()
     assert [line[:4] for line in lines if "make" in line] == ["  @1", "  @3"], "the numbers are the worktree's"
     assert lines[-1] == "1 turn of other sessions: a terminal lists them" and not any("aaaa" in line for line in lines)
-    assert max(map(len, lines)) <= 76, "80 columns hold a row and the client's indent"
+    assert max(map(len, lines)) <= IN_CLIENT, "80 columns hold a row and the client's indent"
     assert "make two" in typed(first.client, "aaaa-1", "/casrewind list --session bbbb-2")
     for word in ("2", "@2"):
         refused = typed(first.client, "aaaa-1", f"/casrewind back {word}")
@@ -241,10 +242,10 @@ def test_in_the_client_a_row_fits_its_columns_and_names_two_paths(two, root):
     first, _, _ = two
     first.turn("write the notes of each of the last seven weeks, and a page for every month\nof this year", **{f"n{number}.md": "n" for number in range(7)})
     shown = typed(first.client, "aaaa-1", "/casrewind")
-    assert "+7         n0.md and 6 more" in shown, shown
+    assert "+7         n0.md, …\n" in shown, shown
     for words in ("", " list", " list --all", " list --oneline"):
         lines = typed(first.client, "aaaa-1", "/casrewind" + words).splitlines()
-        assert max(map(len, lines)) <= 76 and any("write the notes" in line for line in lines), lines
+        assert max(map(len, lines)) <= IN_CLIENT and any("write the notes" in line for line in lines), lines
 
 
 def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root):
@@ -262,9 +263,9 @@ def test_in_the_client_a_person_reviews_and_says_that_they_looked(two):
     first, _, _ = two
     assert "make two" in typed(first.client, "aaaa-1", "/casrewind review") and "+++ b/two" in typed(first.client, "aaaa-1", "/casrewind review -p")
     assert "marked as looked at" in typed(first.client, "aaaa-1", "/casrewind review --done @2")
-    assert "-- you looked up to here --" in typed(first.client, "aaaa-1", "/casrewind")
+    assert "-- you looked up to here" in typed(first.client, "aaaa-1", "/casrewind")
     shown = typed(first.client, "aaaa-1", "/casrewind review")
-    assert "make three" in shown and "make two" not in shown and max(map(len, shown.splitlines())) <= 76
+    assert "make three" in shown and "make two" not in shown and max(map(len, shown.splitlines())) <= IN_CLIENT
     assert "does not take --html in a prompt" in typed(first.client, "aaaa-1", "/casrewind review --html x")
 
 

@@ -272,7 +272,7 @@ def test_a_rewind_from_outside_says_that_a_turn_is_running(told, root, casrewind
         client.prompt(session_of(client), prompts[2], CLAUDE_PID=str(process.pid))
         assert "under way" in casrewind("back", "1", "--chat", code=0).err
         answer = client.typed("/casrewind back 1", session_id=session_of(client), variables={"CLAUDE_PID": str(process.pid)})
-        assert "under way" not in answer and "type /resume " in answer, "it was cut short with Esc"
+        assert "under way" not in answer and "to go on from there: /resume " in answer, "it was cut short with Esc"
         assert casrewind("back", "1", "--chat", code=0).err == ""
 
 

@@ -45,7 +45,7 @@ def test_a_session_starts_with_a_line_about_the_checkpoints(client):
 def test_a_first_session_has_no_checkpoint_yet(casrewind, root):
     plant(root, {"f": b"1"})
     client = Client(casrewind, root)
-    assert told(client, "SessionStart.startup") == "casrewind: no checkpoint yet"
+    assert told(client, "SessionStart.startup") == "casrewind: from now on this project is saved at every prompt"
     client.wait_for(1)
 
 
@@ -198,12 +198,15 @@ def test_the_first_line_names_what_is_not_protected_and_each_name_once(casrewind
     plant(root, {".git/HEAD": b"x", ".gitignore": b".env*\ndata/\nnode_modules/\n*.pyc\n", "f": b"1", ".env": b"KEY=1", "data/a": b"1" * 50,
                  "node_modules/m/i.js": b"1", "m.pyc": b"1"})  # fmt: skip
     client = Client(casrewind, root)
-    assert told(client, "SessionStart.startup") == "casrewind: no checkpoint yet; not protected: .env, data/ (casrewind include .env)"
+    assert told(client, "SessionStart.startup") == (
+        "casrewind: from now on this project is saved at every prompt; "
+        "left out, because git ignores them: .env, data/ (in a terminal, casrewind include .env protects the first)"
+    )
     client.wait_for(1)
     assert "not protected" not in told(client, "SessionStart.startup")
     plant(root, {"sub/.env.local": b"KEY=2"})
     told(client, "UserPromptSubmit.prompt")  # its save sees the new directory
-    assert told(client, "SessionStart.resume").endswith("; not protected: sub/.env.local (casrewind include sub/.env.local)")
+    assert told(client, "SessionStart.resume").endswith("; left out, because git ignores it: sub/.env.local (in a terminal, casrewind include sub/.env.local protects it)")
     assert "not protected" not in told(client, "SessionStart.resume")
     (root / ".env").unlink()
     assert "gone, and was not protected: .env, last seen" in casrewind("status", code=0).out
@@ -212,7 +215,7 @@ def test_the_first_line_names_what_is_not_protected_and_each_name_once(casrewind
 def test_a_long_list_of_unprotected_names_is_cut(casrewind, root):
     plant(root, {".git/HEAD": b"x", ".gitignore": b"*.db\n", **{f"d{number} x.db": b"1" * number for number in range(1, 7)}})
     shown = told(Client(casrewind, root), "SessionStart.startup")
-    assert shown.endswith("; not protected: d1 x.db, d2 x.db, d3 x.db and 3 more (casrewind include 'd1 x.db')")
+    assert shown.endswith("; left out, because git ignores them: d1 x.db, d2 x.db, d3 x.db and 3 more (in a terminal, casrewind include 'd1 x.db' protects the first)")
 
 
 def test_with_the_session_line_turned_off_nothing_is_named_and_nothing_counts_as_named(casrewind, root):
@@ -221,4 +224,4 @@ def test_with_the_session_line_turned_off_nothing_is_named_and_nothing_counts_as
     assert told(client, "SessionStart.startup", CASREWIND_SESSION_LINE="no") is None
     client.wait_for(1)
     casrewind("status", code=0)  # names it, too, but nobody has to read that
-    assert "not protected: .env" in told(client, "SessionStart.startup")
+    assert "because git ignores it: .env" in told(client, "SessionStart.startup")

@@ -9,7 +9,8 @@ import shutil
 
 import pytest
 
-from support.fake_client import Client, line_to_type
+from casrewind.cli.show.text import IN_CLIENT
+from support.fake_client import Client, line_to_type, unfolded
 from support.picture import picture
 from support.sample_start import by_turns
 from support.trees import plant
@@ -35,7 +36,7 @@ ESC = [{"type": "text", "text": "[Request interrupted by user for tool use]"}]
 def typed(conversation, command):
     """What a person sees who types a command in the client."""
     told = {"session_id": conversation.session, "transcript_path": str(conversation.path)}
-    return conversation.client.typed(command, agree=False, **told)
+    return unfolded(conversation.client.typed(command, agree=False, **told))
 
 
 def line_of(answer):
@@ -84,11 +85,13 @@ def test_each_command_plans_first_also_with_yes_and_is_done_then(shop, root, cas
         assert picture(root) == before
 
 
-SAME, OTHER = "that plan is no longer the same; nothing was changed. The plan now:", "that line means something else now; nothing was changed. The plan now:"
+NOW = "nothing has changed. The plan now:"
+BETWEEN = f"a prompt, a restore or an open database came in between; {NOW}"
+TYPED, OTHER = f"another command was typed since; {NOW}", f"that line means something else now; {NOW}"
 
 
 @pytest.mark.parametrize("change, says", [
-    ("a turn", OTHER), ("a prompt that moved no number", SAME), ("a restore", SAME), ("another plan", SAME), ("another plan, that was refused", SAME),
+    ("a turn", OTHER), ("a prompt that moved no number", BETWEEN), ("a restore", BETWEEN), ("another plan", TYPED), ("another plan, that was refused", TYPED),
 ])  # fmt: skip
 def test_a_yes_after_something_else_shows_the_plan_again(shop, root, casrewind, change, says):
     first, pictures = shop
@@ -107,6 +110,74 @@ def test_a_yes_after_something_else_shows_the_plan_again(shop, root, casrewind, 
     again = typed(first, "/casrewind yes")
     assert again.startswith(says) and picture(root) == before
     assert "nothing has changed yet" not in typed(first, line_of(again)) and picture(root) != before
+
+
+def test_a_no_drops_the_plan_and_changes_nothing(shop, root):
+    first, _ = shop
+    before = picture(root)
+    none = "no plan waits here; nothing has changed"
+    assert typed(first, "/casrewind no") == none
+    line_of(typed(first, "/casrewind back 3"))
+    assert typed(first, "/casrewind NO") == "the plan of back 3 is dropped; nothing has changed" and typed(first, "/casrewind no") == none
+    assert typed(first, "/casrewind yes").startswith("no plan waits for a yes here") and picture(root) == before
+
+
+@pytest.mark.parametrize("command", ["restore @3 --yes", "back 3 -y", "revert @1 yes", "redo --yes"])
+def test_a_yes_with_the_command_itself_shows_the_plan_and_says_so(shop, root, command):
+    first, _ = shop
+    if command.startswith("redo"):
+        typed(first, "/casrewind back")
+        typed(first, "/casrewind undo")
+    before = picture(root)
+    answer = typed(first, f"/casrewind {command}")
+    assert answer.startswith("a plan is shown before a yes counts here:\n") and line_of(answer) and picture(root) == before
+    assert not typed(first, "/casrewind restore @9 --yes").startswith("a plan is shown"), "there is none"
+
+
+def test_only_our_own_words_name_a_command_as_it_is_typed_here(shop, root):
+    first, _ = shop
+    first.turn("casrewind review", **{"casrewind undo.txt": "casrewind undo\n"})
+    told = [typed(first, f"/casrewind {command}") for command in ("list", "show @1", "diff -p", "log", "restore @1", "yes", "restore @9")]
+    shown = "\n".join(told)
+    assert shown.count("casrewind review") >= 4 and "+casrewind undo\n" in shown
+    assert "/casrewind review" not in shown and " /casrewind undo.txt" not in shown
+    assert "; /casrewind status says what changed\n" in told[0] and "\n  /casrewind undo takes this back" in told[5] and "; /casrewind list shows them" in told[6]
+
+
+def test_every_command_can_be_read_in_the_width_of_a_client(shop, root):
+    first, _ = shop
+    typed(first, "/casrewind restore @2")
+    typed(first, "/casrewind yes")
+    said = {"session_id": first.session, "transcript_path": str(first.path)}
+    for command in ("", "list", "help", "nonsense", "status", "back 2", "restore @1", "diff", "show @1"):
+        answer = first.client.typed(f"/casrewind {command}", agree=False, **said)
+        assert [line for line in answer.splitlines() if len(line) > IN_CLIENT and " " in line.strip()] == [], command  # a path is one word
+
+
+def test_a_row_of_what_is_no_turn_has_the_columns_of_the_others(shop, root):
+    first, _ = shop
+    for command in ("restore @2 till.py", "yes", "undo", "restore @3 --keep-edits", "yes"):
+        typed(first, f"/casrewind {command}")
+    rows = typed(first, "/casrewind list").splitlines()[1:]
+    starts = [match.start() for row in rows if (match := re.search(r"\d+ (?:s|min) ago", row))]
+    assert len(starts) >= 5 and len(set(starts)) == 1 and any("restored to" in row for row in rows), rows
+
+
+def test_the_result_is_first_then_how_to_go_on_then_how_to_undo(shop):
+    first, _ = shop
+    done = typed(first, "/casrewind back").splitlines()
+    assert done[0].startswith('restored to before "give change"') and done[-3] == "  taken back: give change"
+    assert re.fullmatch("  to go on from there: /resume [-0-9a-f]{36}", done[-2]) and done[-1] == "  /casrewind undo takes this back"
+
+
+def test_a_turn_that_changed_nothing_is_taken_back_without_a_word_of_files(shop, root):
+    first, _ = shop
+    first.turn("a question")
+    before = picture(root)
+    done = typed(first, "/casrewind back").splitlines()
+    assert done[0].startswith('back to before "a question" (@1, ') and done[0].endswith("): no file changed")
+    assert done[1] == "  taken back: a question" and done[2].startswith("  to go on from there: /resume ") and len(done) == 3
+    assert picture(root) == before
 
 
 def test_a_yes_is_one_to_the_last_plan_of_this_session(shop, root, casrewind, processes, home):  # noqa: F811 - the fixture
@@ -141,7 +212,7 @@ def test_where_the_session_is_unknown_the_line_is_typed_again_with_the_code(shop
     line = line_of(plan)
     assert re.fullmatch(r"/casrewind restore @3 yes c[0-9a-f]{3}-[0-9a-f]{4}", line)
     other = line[:-4] + ("0000" if line[-4:] != "0000" else "1111")
-    assert first.client.typed(other, agree=False, session_id="").startswith(SAME) and picture(root) == before
+    assert unfolded(first.client.typed(other, agree=False, session_id="")).startswith(f"that is not the code of the plan that was shown last; {NOW}") and picture(root) == before
     assert "restored to" in first.client.typed(line, agree=False, session_id="") and picture(root) == pictures[2]
 
 
@@ -252,7 +323,7 @@ def test_a_turn_that_moved_an_ignored_file_is_no_smallest_step(shop, root):
 def test_only_the_conversation_goes_back_at_once(shop, root):
     first, _ = shop
     before = picture(root)
-    assert "to go on from there, type /resume" in typed(first, "/casrewind back 2 --chat") and picture(root) == before
+    assert "\n  to go on from there: /resume " in typed(first, "/casrewind back 2 --chat") and picture(root) == before
     assert "would restore" in typed(first, "/casrewind restore @2 -n") and picture(root) == before
 
 

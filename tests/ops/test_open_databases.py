@@ -320,5 +320,5 @@ def test_in_a_client_the_smallest_step_is_shown_first_too(casrewind, shop):
     line = undo.splitlines()[-1].strip().removeprefix("casrewind ")
     with program(shop, "open", "dev.db"):  # opened since its plan was shown
         again = casrewind("undo", "--all", "--typed", line, code=0).out
-        assert "that plan is no longer the same; nothing was changed" in again and "stop it first" in again
+        assert "a prompt, a restore or an open database came in between; nothing has" in again and "stop it first" in again
     assert rows_of(shop / "dev.db") == 100

@@ -136,12 +136,12 @@ def wait(look, good=bool, shown=None):
 class Terminal:
     """The client as a person has it, on a terminal of its own."""
 
-    def __init__(self, client, more, mode=MODE):
+    def __init__(self, client, more, mode=MODE, columns=180, lines=150):
         if shutil.which("tmux") is None:
             (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("tmux is not installed")
         self._socket = str(client._scratch / f"t{len(client.terminals)}")
         self._client, self._environment = client, client.environment
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "180", "-y", "150", "-c", str(client.project), *client.command, *mode, *more)
+        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(lines), "-c", str(client.project), *client.command, *mode, *more)
 
     def _tmux(self, *words):
         done = subprocess.run(["tmux", "-S", self._socket, *words], env=self._environment, capture_output=True, text=True, timeout=PATIENCE)

@@ -19,6 +19,19 @@ def line_to_type(answer):
     return found and found[1]
 
 
+def unfolded(text):
+    """A text in which no line is folded: what continues one is indented by four more."""
+    found, indent = [], 0
+    for line in text.splitlines():
+        own = len(line) - len(line.lstrip())
+        if found and own == indent + 4 and not found[-1].endswith(":"):
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line)
+            indent = own
+    return "\n".join(found)
+
+
 class Client:
     """A stand-in for Claude Code as far as a hook can see it: its environment, its payloads, its transcript."""
 

@@ -78,7 +78,7 @@ const run = (args, { payload, seconds, cwd, keep = false, env }) =>
 
 /** Run a command of casrewind's as a person would. */
 const command = (args, ctx, seconds = LOOK_SECONDS, keep = false, session = "1") =>
-  run(args, { seconds, keep, cwd: ctx.cwd, env: { ...process.env, CASREWIND_INSIDE: session, NO_COLOR: "1" } });
+  run(args, { seconds, keep, cwd: ctx.cwd, env: { ...process.env, CASREWIND_INSIDE: session, CASREWIND_TYPED_NAME: "/casrewind", NO_COLOR: "1" } });
 
 const parsed = (text) => {
   try {
@@ -217,12 +217,12 @@ const restore = async (args, name, ctx) => {
   const { plan, agree } = parsed(done.out) ?? {};
   if (plan) {
     shared.waiting = { session, words: agree.split(" ") };
-    say(ctx, plan.replace(/^  casrewind /m, "  /casrewind "));
+    say(ctx, plan);
     return false;
   }
   if (done.code === 0) say(ctx, `casrewind: ${name}: ${numbers(done)}; /casrewind undo takes it back${names(done)}`);
   else if (done.code === INCOMPLETE) say(ctx, `casrewind: ${name}, but not all of it: ${numbers(done)}${names(done)}${left(done)}`, "warning");
-  else if (done.code === 124) say(ctx, "casrewind is still at it; casrewind status says when it is done", "warning");
+  else if (done.code === 124) say(ctx, "casrewind is still at it; /casrewind status says when it is done", "warning");
   else say(ctx, `casrewind: the files were not restored: ${done.err.trim().slice(-500) || done.code}`, "error");
   return done.code === 0 || done.code === INCOMPLETE;
 };

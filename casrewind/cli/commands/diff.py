@@ -4,6 +4,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history import compare, lookup
 from ...messages import age_in_words, printable
+from ...typed_commands import as_typed
 from ..grammar.options import FORMS, JSON, Command, Option, flag
 from ..show.text import folded_to_width
 from ..terminal.lines import print_json, print_line, print_lines, remark
@@ -92,7 +93,7 @@ def _diff_turn(context: "Context", options: "ParsedOptions", named: Words, turn:
         remark(f"casrewind: purged, and not compared: {', '.join(printable(path) for path in turn.purged)}")
     if turn.damaged:
         remark(
-            f"casrewind: a part of what {view.typed_number(turn)} changed is damaged in the store; casrewind verify shows what is affected"
+            f"casrewind: a part of what {view.typed_number(turn)} changed is damaged; {as_typed('verify')} shows what is affected"
         )
     return errors.StoreDamaged.exit_code if turn.damaged else _report_missing_paths(found)
 

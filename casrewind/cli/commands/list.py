@@ -20,11 +20,12 @@ from ...model.checkpoint import Checkpoint
 from ...model.taken_back import ListRow, fold_undone
 from ...model.turn_records import Forgotten, Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
+from ...typed_commands import as_typed
 from ..grammar.options import JSON, NUMBER, Command, Option, flag
 from ..show.rows import RowWriter, checkpoints_in_words, is_shown, meta_lines, searchable_texts
-from ..show.text import DIM, IN_CLIENT, PIPED, Line, cut_to, human_size, signed_counts, styled
+from ..show.text import DIM, PIPED, Line, cut_to, human_size, signed_counts, styled
 from ..terminal.lines import note, print_json, print_line, print_lines
-from ..terminal.table import print_table, set_width, terminal_width
+from ..terminal.table import print_table, terminal_width
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -150,16 +151,6 @@ def _is_in(sessions: dict[str, int | None] | None, session: str, moment: int) ->
 
 def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
-    if not os.environ.get(launch.INSIDE):
-        return _list_turns_or_checkpoints(context, options, done)
-    set_width(IN_CLIENT)
-    try:
-        return _list_turns_or_checkpoints(context, options, done)
-    finally:
-        set_width(None)
-
-
-def _list_turns_or_checkpoints(context: Context, options: "ParsedOptions", done: Done) -> int:
     if options.remote:
         return _list_remote(context, options, done)
     with context.store.hold_shared_lock():
@@ -188,7 +179,7 @@ def _list_turns_or_checkpoints(context: Context, options: "ParsedOptions", done:
     if options.all:  # checkpoints themselves are read from the index
         return OK
     if timeline.view.is_damaged:
-        note("restores are missing here, because the ledger is damaged: casrewind verify shows what is")
+        note(f"restores are missing here, because the ledger is damaged: {as_typed('verify')} shows what is")
     return errors.StoreDamaged.exit_code if timeline.view.is_damaged or damaged else OK
 
 
@@ -330,7 +321,7 @@ class _MachineRows:
         for row in self.rows:
             print_lines([Line(_short_line(writer, row))] if options.oneline else writer.lines(row))
         if not self.rows:
-            print_line("  no turn matches" if turns else "  no turns: casrewind list --remote --all has every checkpoint")
+            print_line("  no turn matches" if turns else f"  no turns: {as_typed('list --remote --all')} has every checkpoint")
 
 
 def _rows_until_forgotten(context: Context, timeline: _Timeline, rows: list[Row], steps: Iterator[list[Row]]) -> Iterator[Row]:
@@ -420,18 +411,19 @@ def _print_rows(
 
     last = context.store.head(context.root.key, listed=True)
     if last is not None and chosen.selects_everything and not options.oneline and terminal_width() < PIPED:  # a program reads rows
-        head = f"newest checkpoint {age_in_words(last.created_ns)}; casrewind status says what changed since"
+        head = f"newest checkpoint {age_in_words(last.created_ns)}; {as_typed('status')} says what changed"
         print_lines([styled((cut_to(head, terminal_width()), DIM))])
     print_lines(lines())
     if others:
         print_line(f"{plural(others, 'turn')} of other sessions: a terminal lists them")
     if not chosen.selects_everything:
         if not is_there:
-            print_line("no turn matches; casrewind list --all has every checkpoint")
+            print_line(f"no turn matches; {as_typed('list --all')} has every checkpoint")
     elif not timeline.view.turns:
         count = context.store.count_listed_checkpoints(context.root.key)
         counted = checkpoints_in_words(count, sum(point.trigger == checkpoints.SAFETY for point in timeline.view.points.values()))
-        print_line(f"no turns yet; {counted}: casrewind list --all" if count else "no checkpoints to show; casrewind save makes one")
+        none = f"no checkpoints to show; {as_typed('save')} makes one"
+        print_line(f"no turns yet; {counted}: {as_typed('list --all')}" if count else none)
 
 
 def _print_count_elsewhere(context: Context) -> None:
@@ -441,7 +433,7 @@ def _print_count_elsewhere(context: Context) -> None:
     if others:
         names = [printable(point.root) for point in others]
         subject = f"the worktree {names[0]} has" if len(names) == 1 else f"{len(names)} other worktrees have"
-        print_lines([styled((f"{subject} checkpoints, too: casrewind list --all", DIM))])
+        print_lines([styled((f"{subject} checkpoints, too: {as_typed('list --all')}", DIM))])
 
 
 def _print_former_roots(context: Context) -> None:
@@ -481,7 +473,7 @@ def _print_checkpoints(
             print_line(cut_to(f"{point.id}  {age_in_words(point.created_ns):>10}  {worktree}{what}", terminal_width()))
         return
     if not found:
-        print_line("no checkpoint matches" if is_filtered else "no checkpoints to show; casrewind save makes one")
+        print_line("no checkpoint matches" if is_filtered else f"no checkpoints to show; {as_typed('save')} makes one")
         return
     names = ("id", "worktree", "turn", "when", "what", "files", "size", "changes")
     chosen = [True, bool(others), bool(view.turns), True, True, *[terminal_width() >= _NARROW] * 3]

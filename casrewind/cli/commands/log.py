@@ -19,6 +19,7 @@ from ...model.checkpoint import SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
 from ...model.turn_records import Outside, Reset, Turn
+from ...typed_commands import as_typed
 from ..grammar.options import ASSUME_YES, HTML, JSON, NO_PROMPTS, NUMBER, Command, Option, choice, flag
 from ..plan.page_file import parts_of, write_page
 from ..show import changes, comparison, shapes
@@ -108,7 +109,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         _report_search(search, options, is_found=is_found)
     damaged = dict.fromkeys(identity for one in found for identity in one.damaged)
     if damaged:
-        remark(f"casrewind: skipped, because it is damaged: {', '.join(damaged)}; casrewind verify shows what is affected")
+        remark(f"casrewind: skipped, because it is damaged: {', '.join(damaged)}; {as_typed('verify')} shows what is affected")
     return errors.StoreDamaged.exit_code if damaged else OK
 
 
@@ -250,7 +251,7 @@ def _print_history(
         elif row.changes:
             _print_changes(row, row.changes, writer.indent)
     if not rows and search is None:
-        print_line("no change between checkpoints yet; casrewind list --all shows them")
+        print_line(f"no change between checkpoints yet; {as_typed('list --all')} shows them")
 
 
 def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent: str) -> None:
@@ -259,7 +260,7 @@ def _print_changes(row: Turn | Outside | Reset, found: Sequence[Change], indent:
     shared = {path for path, _ in row.shared} if isinstance(row, Turn) else set()
     print_lines(line.line().with_around(indent, " ?" if line.path in shared else "") for line in lines[:SHOWN])
     if len(lines) > SHOWN:
-        more = f"casrewind show @{row.n} --name-status" if isinstance(row, Turn) else "casrewind log --stat"
+        more = as_typed(f"show @{row.n} --name-status" if isinstance(row, Turn) else "log --stat")
         print_line(f"{indent}... and {len(lines) - SHOWN:,} more; {more} shows all of them")
 
 

@@ -26,6 +26,7 @@ from ..plan.carry_out import CHANGES, ask_for_hunks, carry_out_and_print, print_
 from ..plan.facts import branches_in_words, lost_rules, target_of
 from ..plan.question import PlanQuestion
 from ..show import restored
+from ..show.left_out import lost_rule_lines
 from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import must_ask_or_raise
 from . import OK, REMARKS, Done, words
@@ -120,7 +121,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         report = prepare().plan()
         done()
         if not options.json:
-            print_lines(restored.unprotected_lines(lost_rules(context, report)))
+            print_lines(lost_rule_lines(lost_rules(context, report)))
             print_line(f"{title()}:")
             print_lines(question.explanation_lines(report.turns))
         question.find_outside_edits(report.actions)

@@ -20,7 +20,7 @@ from ..show import shapes
 from ..show.comparison import SUMMARY, comparison_lines, form_of
 from ..show.page import PagePart
 from ..show.rows import RowWriter, is_shown, reviewed_lines
-from ..show.text import DIM, IN_CLIENT, Line, styled
+from ..show.text import DIM, Line, styled
 from ..terminal.lines import print_json, print_lines
 from ..terminal.pager import pager
 from ..terminal.table import terminal_width
@@ -109,8 +109,7 @@ def _end_of(named: Words, ref: str) -> Side:
 
 
 def _lines(found: "Review", view: "TurnView", options: "ParsedOptions") -> Iterator[Line]:
-    form, is_inside = form_of(options), bool(os.environ.get(launch.INSIDE))
-    columns = IN_CLIENT if is_inside else terminal_width()
+    form, is_inside, columns = form_of(options), bool(os.environ.get(launch.INSIDE)), terminal_width()
     if form.name == SUMMARY:
         since = "nothing is marked as looked at yet; since the first checkpoint, {}" if found.marked_ns is None else "since you looked, {}"
         yield styled((since.format(age_in_words(found.marked_ns or found.start.created_ns)) + ":", DIM))

@@ -13,6 +13,7 @@ from ...model.domain import Skip
 from ...model.manifest import DIR, FILE, Entry
 from ...model.turn_records import Turn
 from ...store.catalog import Marked
+from ...typed_commands import as_typed
 from ..grammar.options import ASSUME_YES, FORMS, HTML, JSON, NO_PROMPTS, REF, Command, choice
 from ..show import comparison, shapes
 from ..show.changes import first_names, unclear_lines
@@ -134,7 +135,7 @@ def _show_turn(context: "Context", options: "ParsedOptions", named: words.Words,
             _print_shared_paths(turn)
     if turn.damaged:
         remark(
-            f"casrewind: a part of what {view.typed_number(turn)} changed is damaged in the store; casrewind verify shows what is affected"
+            f"casrewind: a part of what {view.typed_number(turn)} changed is damaged; {as_typed('verify')} shows what is affected"
         )
     return code
 

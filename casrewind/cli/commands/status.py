@@ -15,6 +15,7 @@ from ...model import retention
 from ...model.domain import LINKED_WORKTREE
 from ...model.retention import Limits
 from ...store.layout import Layout
+from ...typed_commands import advice_as_typed, as_typed
 from ...upkeep import inclusion, unprotected
 from ...upkeep import status as statuses
 from ...upkeep.status import AgentSeen, Status, Unsaved
@@ -87,7 +88,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     else:
         if found.protected:
             words, differ_from = unsaved_in_words(unsaved)
-            print_line(f"{words}; casrewind diff {differ_from} names them" if differ_from else words)
+            print_line(f"{words}; {as_typed(f'diff {differ_from}')} names them" if differ_from else words)
         _print_status(context, found, seen, connected, options)
         _print_private_rules(context.policy, context.store.path)
         lines = lines_of_all_ignored if options.ignored else ignored_lines
@@ -105,7 +106,7 @@ def _print_status(
     else:
         print_line("NOT PROTECTED")
     for reason in found.reasons:
-        print_line(f"  ! {reason}")
+        print_line(f"  ! {advice_as_typed(reason)}")
     print_line(f"  root         {printable(context.root.path)}")
     print_line(f"  store        {printable(context.store.path)} ({human_size(found.store_bytes)} of {human_size(options.budget)})")
     steps = f"{plural(found.undo, 'restore')} to undo, {found.redo} to redo" if found.undo or found.redo else "no restore to undo"
@@ -133,7 +134,7 @@ def _print_status(
     if not connected:
         print_line("  agents       none is connected; casrewind install connects one")
     elif not seen:
-        print_line("  agents       no agent activity yet; casrewind doctor checks the hooks")
+        print_line(f"  agents       no agent activity yet; {as_typed('doctor')} checks the hooks")
     if found.journal is not None:
         state = "is running" if found.running else "was interrupted"
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")

@@ -7,7 +7,7 @@ import sys
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
-from ...hook.state_line import line_of_unusable_store, state_line
+from ...hook.state_line import NO_CHECKPOINT, line_of_unusable_store, state_line
 from ...settings import Settings, open_until_end
 from ..grammar.options import Command
 from ..terminal.lines import print_line
@@ -35,7 +35,7 @@ def run(settings: Settings, options: "ParsedOptions") -> int:
         with open_until_end(place, settings, create=False) as context:
             print_line(state_line(context))
     except errors.WorkspaceNotFound:
-        print_line("casrewind: no checkpoint yet")
+        print_line(NO_CHECKPOINT)
     except (errors.CasrewindError, OSError) as error:
         print_line(line_of_unusable_store(error))
     return OK

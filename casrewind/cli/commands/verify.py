@@ -4,6 +4,7 @@
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import plural, printable
+from ...typed_commands import as_typed
 from ...upkeep import verify
 from ...upkeep.verify import STORE, Problem, Verified
 from ..grammar.options import JSON, Command, flag
@@ -62,10 +63,10 @@ def _print_verified(found: Verified, *, quick: bool) -> None:
         print_line(f"  {problem.kind} {problem.id[:16]}: {printable(problem.detail)}")
     if any(problem.affects for problem in found.problems):
         print_line("  --json names every checkpoint and path that is affected")
-    print_line("  what is not named here can still be restored: casrewind restore REF --skip-damaged, or restore REF -- PATH")
+    print_line(f"  what is not named here can still be restored: {as_typed('restore REF --skip-damaged')}, or restore REF -- PATH")
     if not found.repaired:
         print_line("  casrewind verify --repair mends what can be mended")
-    print_line("  casrewind save stores again what the project still holds, and so mends older checkpoints that miss it")
+    print_line(f"  {as_typed('save')} stores again what the project still holds, and so mends older checkpoints that miss it")
 
 
 def _verified_json(found: Verified) -> Shape:

@@ -16,6 +16,7 @@ from ...history.checkpoint_names import ReferencePlace
 from ...messages import printable, shell_quoted
 from ...model import paths
 from ...model.checkpoint import Checkpoint
+from ...typed_commands import as_typed
 from ...worktree import root as roots
 from ..terminal.lines import note
 from ..terminal.questions import can_person_answer
@@ -299,4 +300,4 @@ def remark_on_namesakes(context: "Context", given: Sequence[str]) -> None:
             if place is not None and place.namesakes:
                 told.add(name)
                 number = f"the newest of {place.namesakes:,} machines of that name ({place.machine})"
-                note(f"{printable(name)}: {number}; casrewind list --remote names the others")
+                note(f"{printable(name)}: {number}; {as_typed('list --remote')} names the others")

@@ -15,7 +15,8 @@ from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
 from ...model.history import REVERT, Step
 from ...model.plan import Plan
-from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details, unprotected_lines
+from ..show.left_out import lost_rule_lines
+from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details
 from ..show.text import Line
 
 if TYPE_CHECKING:
@@ -167,7 +168,7 @@ def lost_rules(context: Context, plan: "Plan | Restored") -> "tuple[LostRule, ..
 def notes_above_plan(context: Context, plan: Plan) -> list[Line]:
     """What a person reads first: why it is asked again, and the rules that the plan takes back."""
     again = [Line(f"{plan.why_again}; nothing was changed. The plan now:")] if plan.why_again else []
-    return [*again, *unprotected_lines(lost_rules(context, plan))]
+    return [*again, *lost_rule_lines(lost_rules(context, plan))]
 
 
 def interrupted_restore_details(context: Context) -> list[str]:

@@ -15,6 +15,7 @@ from ...change.worktree_change import AGAIN
 from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.checkpoint import PROMPT, Checkpoint
 from ...model.plan import Action, Plan, sort_and_pack
+from ...typed_commands import as_typed
 from ..show import restored
 from ..show.text import PIPED, Line
 from ..terminal.lines import print_json, print_line, print_lines
@@ -175,7 +176,7 @@ class PlanQuestion:
     def _agree_or_print(self, plan: Plan) -> bool | Plan:
         """True if the person typed the code of this plan, or if it is the smallest step. The earlier plan, if the person typed its code.
         Else this plan is shown, and the answer is False."""
-        from ...hook.typed_line import code_of_plan, digest_of_question
+        from ...hook.typed_line import code_of_plan, digest_of_question, why_shown_again
         from ...store.shown_plans import ShownPlans, WaitingPlan
 
         assert self._typed is not None
@@ -190,14 +191,12 @@ class PlanQuestion:
         if self._typed.code == code or (self._typed.code is None and self._is_step_without_question(plan)):
             plans.forget()
             return True
+        last = "" if (waiting := plans.waiting()) is None else waiting.code
+        again = "" if self._typed.code is None else why_shown_again(self._typed.code, code, last)
         plans.write(WaitingPlan(self._typed.words, code), question, sort_and_pack(plan.actions))
         self.find_outside_edits(plan.actions)
         is_known = session not in ("", launch.UNKNOWN_SESSION)
-        line = "casrewind yes" if is_known else self._typed.with_yes(code)
-        again = ""
-        if self._typed.code is not None:
-            is_same = self._typed.code.partition("-")[0] == code.partition("-")[0]
-            again = "that plan is no longer the same" if is_same else "that line means something else now"
+        line = as_typed("yes") if is_known else self._typed.with_yes(code)
         self._lines = [line._replace(is_remark=False) for line in self._plan_in_client(plan, line, again)]
         self._agreement = self._typed._replace(code=code).text
         if not self._options.json:
@@ -219,7 +218,7 @@ class PlanQuestion:
     def _plan_in_client(self, plan: Plan, line: str, again: str) -> Iterator[Line]:
         """The plan in a client, with the line to type. `again`: why a yes was not enough, or ""."""
         if again:
-            yield Line(f"{again}; nothing was changed. The plan now:")
+            yield Line(f"{again}; nothing has changed. The plan now:")
         yield from (*self.notes, *notes_above_plan(self._context, plan))
         yield restored.headline(self._title(), plan)
         yield from self._lines_below_title(plan, restored.OPTION)

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable, shell_quoted_path
 from . import shapes
-from .text import DIM, Line, column_width, human_size, styled
+from .text import DIM, SHOWN, Line, column_width, human_size, styled
 
 if TYPE_CHECKING:
+    from ...upkeep.inclusion import LostRule
     from ...worktree.ignored import Ignored, IgnoredEntry
     from .shapes import Shape
 
@@ -108,3 +109,11 @@ def _name_some(some: "Sequence[IgnoredEntry]", most: int) -> str:
 
 def _name_in_words(entry: "IgnoredEntry") -> str:
     return printable(entry.path) + ("/" if entry.is_dir else "")
+
+
+def lost_rule_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
+    """What a plan would stop protecting: the rules that it removes."""
+    if rules:
+        names = ", ".join(printable(rule.text) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
+        files = ", ".join(printable(file) for file in dict.fromkeys(rule.file for rule in rules))
+        yield Line(f"NOTE: {names} would no longer be protected: this removes rules of {files} (casrewind include)")

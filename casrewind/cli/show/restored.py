@@ -8,10 +8,11 @@ from ...messages import age_in_words, enumerated, first_line, plural, printable,
 from ...model.at_risk import OnlyCopy, OutsideEdits
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
-from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE
+from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE, UNDO
 from ...model.manifest import FILE
 from ...model.plan import EDITED, OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
 from ...store.catalog import Marked
+from ...typed_commands import as_typed, in_terminal
 from .text import RED_BOLD, SCREEN, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from ...history.inner_projects import InnerTurns
     from ...model.at_risk import OpenFile
     from ...model.turn_records import Turn
-    from ...upkeep.inclusion import LostRule
     from .changes import Row
     from .shapes import Shape
 
@@ -53,9 +53,12 @@ _SAYS_WAY_BACK = frozenset({RESTORE, REVERT, TAKE})
 """The operations whose result names the state before. The name of what they did needs no colon."""
 
 
-def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False) -> Iterator[Line]:
+def restored_lines(
+    report: "Restored", name: str = "", *, state: str = "", is_inside: bool = False, has_way_back: bool = True,
+) -> Iterator[Line]:  # fmt: skip
     """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `state`: its target in one
-    word. `is_inside`: a person reads it in a client, or at the end of an interrupted restore, and may not have seen the plan."""
+    word. `is_inside`: a person reads it in a client, or at the end of an interrupted restore, and may not have seen the plan.
+    `has_way_back`: it ends with `way_back_lines`."""
     wrote, removed = (0, 0) if report.op == "materialise" else written_and_removed(report.actions)
     actions = wrote + removed
     if report.dry_run and report.op != "materialise":
@@ -80,35 +83,37 @@ def restored_lines(report: "Restored", name: str = "", *, state: str = "", is_in
             yield Line(f"{verb}{'' if report.op in _SAYS_WAY_BACK else ':'} {name}")
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
         if is_inside:
-            yield from first_changes(report.actions, _NAMED, "; casrewind list names the restore")
+            yield from first_changes(report.actions, _NAMED, f"; {as_typed('list')} names the restore")
     if name and not actions and report.op != "materialise":
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept_lines(report.kept, report.actions)
     yield from _open_file_lines(report.open_files, ": it may write over this")
     yield from _marked_lines(report.merged)
     yield from _inexact_note(report, state)
-    yield from _way_back_lines(report)
     if report.tells_agent:
         yield Line("  the agent will be told (hooks.tell_agent)")
-    if report.op == "undo" and any(item.reason == EDITED for item in report.kept):
-        more = f"restore {report.target} -- PATH ..." if actions else "undo --all"
-        yield Line(f"  to put those back too: casrewind {more}")
-    elif report.op == "undo" and actions:
-        yield Line("  casrewind redo takes the undo back")
+    if has_way_back:
+        yield from way_back_lines(report)
 
 
-def _way_back_lines(report: "Restored") -> Iterator[Line]:
+def way_back_lines(report: "Restored") -> Iterator[Line]:
     """How to go back to the state before. It needs no id: --json has that."""
+    has_changes = any(written_and_removed(report.actions))
     if report.op in _SAYS_WAY_BACK and report.safety:
-        yield Line("  casrewind undo takes this back")
+        yield Line(f"  {as_typed('undo')} takes this back")
     if report.only_copies and report.safety:
         names = first_names([item.path for item in report.only_copies])
         yield Line(f"  the state before is pinned: it may have the only copy of {names}")
     if report.op == REDO and report.actions:
-        yield Line("  casrewind undo takes the redo back")
+        yield Line(f"  {as_typed('undo')} takes the redo back")
     if report.op == ABORT and report.actions:
-        half = f"  casrewind restore {report.safety} goes back to the half-restored state"
+        half = f"  {as_typed(f'restore {report.safety}')} goes back to the half-restored state"
         yield Line(half if report.safety else _UNCUT)
+    if report.op == UNDO and any(item.reason == EDITED for item in report.kept):
+        more = f"restore {report.target} -- PATH ..." if has_changes else "undo --all"
+        yield Line(f"  to put those back too: {as_typed(more)}")
+    elif report.op == UNDO and has_changes:
+        yield Line(f"  {as_typed('redo')} takes the undo back")
 
 
 def _why_nothing(report: "Restored") -> str:
@@ -178,7 +183,7 @@ def plan_lines(plan: Plan, *, names_sizes: bool = False) -> Iterator[Line]:
             else:
                 yield row.line().with_around("  ")
         if len(side) > SHOWN:
-            yield Line(f"  ... and {sum(row.files for row in side[SHOWN:]):,} more; --dry-run --json lists all of them")
+            yield Line(f"  ... and {sum(row.files for row in side[SHOWN:]):,} more; {in_terminal('--dry-run --json lists all of them')}")
     yield from _kept_lines(plan.kept)
     yield from _only_copy_lines(plan.only_copies)
 
@@ -202,7 +207,7 @@ def _only_copy_lines(found: Sequence[OnlyCopy]) -> Iterator[Line]:
         else:
             yield Line(f"  {path} may be a file of yours that was ignored; no older checkpoint has it")
     if len(found) > _OUTSIDE:
-        yield Line(f"  ... and {len(found) - _OUTSIDE:,} more files that may be ignored ones; --json lists them")
+        yield Line(f"  ... and {len(found) - _OUTSIDE:,} more files that may be ignored ones; {in_terminal('--json lists them')}")
 
 
 def _open_file_lines(found: "Sequence[OpenFile]", what_to_do: str) -> Iterator[Line]:
@@ -217,7 +222,7 @@ def _open_file_lines(found: "Sequence[OpenFile]", what_to_do: str) -> Iterator[L
         else:
             yield Line(f"  also open for writing: {printable(path)} in {names}")
     if len(programs) > SHOWN:
-        yield Line(f"  ... and {plural(len(programs) - SHOWN, 'more open file')}; --dry-run --json lists all of them")
+        yield Line(f"  ... and {plural(len(programs) - SHOWN, 'more open file')}; {in_terminal('--dry-run --json lists all of them')}")
 
 
 def _merged_lines(row: "Row", item: Merged) -> Iterator[Line]:
@@ -285,7 +290,7 @@ def _untouched_path_lines(left: Sequence[Kept]) -> Iterator[Line]:
     for item in left:
         if not (found and item.path.startswith(found[-1] + b"/")):
             found.append(item.path)
-    return _titled_path_lines("kept, yours", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
+    return _titled_path_lines("kept, yours", found, f"{len(found) - SHOWN:,} more; {in_terminal('--json lists all of them')}")
 
 
 def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[Line]:
@@ -294,7 +299,8 @@ def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[L
     yield from _untouched_path_lines([item for item in left if item.why == OUTSIDE])
     for reason in dict.fromkeys(item.reason for item in left if item.why == UNSEEN_END):
         found = [item.path for item in left if item.reason == reason]
-        lines = _titled_path_lines(f"left alone, {reason}", found, f"{len(found) - SHOWN:,} more; --json lists all of them")
+        more = f"{len(found) - SHOWN:,} more; {in_terminal('--json lists all of them')}"
+        lines = _titled_path_lines(f"left alone, {reason}", found, more)
         yield from (line._replace(is_remark=True) for line in lines)
     left = [item for item in left if item.why not in (OUTSIDE, UNSEEN_END)]
     named = {item.path for item in left[:SHOWN]}
@@ -303,7 +309,7 @@ def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[L
         what = "note" if item.path in restored else "left alone"
         yield Line(f"  {what}: {printable(item.path)}: {printable(item.reason)}", is_remark=not item.benign)
     if len(left) > SHOWN:
-        yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; --json lists all of them")
+        yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; {in_terminal('--json lists all of them')}")
 
 
 def outside_lines(found: OutsideEdits, option_that_keeps: str = OPTION) -> Iterator[Line]:
@@ -315,9 +321,9 @@ def outside_lines(found: OutsideEdits, option_that_keeps: str = OPTION) -> Itera
         yield Line(f"  {len(found.proved):,} of these paths {were} edited {since}. Those edits will be lost:")
         yield Line(f"    {first_names(found.proved)}")
         if found.is_of_undo:
-            yield Line("  (undo without --all keeps them; casrewind redo brings them back)")
+            yield Line(f"  (undo without --all keeps them; {as_typed('redo')} brings them back)")
         if option_that_keeps and found.can_stay:
-            yield Line(f"  ({option_that_keeps} keeps them; casrewind undo brings everything back)")
+            yield Line(f"  ({option_that_keeps} keeps them; {as_typed('undo')} brings everything back)")
     if found.possible:
         yield Line(f"  {len(found.possible):,} of these paths may contain your edits (casrewind did not see their turn end, as after Esc):")
         yield Line(f"    {first_names(found.possible)}")
@@ -361,14 +367,6 @@ def _titled_path_lines(title: str, paths: Sequence[bytes], more: str) -> Iterato
         yield Line(f"    {printable(path)}")
     if len(paths) > SHOWN:
         yield Line(f"    ... and {more}")
-
-
-def unprotected_lines(rules: "Sequence[LostRule]") -> Iterator[Line]:
-    """What a plan would stop protecting: the rules that it removes."""
-    if rules:
-        names = ", ".join(printable(rule.text) for rule in rules[:SHOWN]) + (", ..." if len(rules) > SHOWN else "")
-        files = ", ".join(printable(file) for file in dict.fromkeys(rule.file for rule in rules))
-        yield Line(f"NOTE: {names} would no longer be protected: this removes rules of {files} (casrewind include)")
 
 
 def name_of(point: Checkpoint, marked: Marked, turn: "Turn | None" = None) -> str:

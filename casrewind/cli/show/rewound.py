@@ -7,8 +7,8 @@ from ..._typing import TYPE_CHECKING
 from ...messages import enumerated, plural, printable, shell_quoted_path
 from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
-from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines
-from .text import SCREEN, SHOWN, Line, cut_to
+from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines, way_back_lines
+from .text import SHOWN, Line
 
 if TYPE_CHECKING:
     from ...change.rewind import Chat, Forks, Rewound
@@ -24,18 +24,18 @@ def rewound_lines(
     report: "Rewound", target: RestoreTarget = NO_TARGET, *, outside: OutsideEdits = NO_EDITS, copied: str | None = None,
     is_inside: bool = False,
 ) -> Iterator[Line]:  # fmt: skip
-    """The files first; in a client (`is_inside`), first what the person types next. `outside`: the paths
-    that were edited outside of a turn. `copied`: the tool that has the removed prompts, or None."""
+    """What was done, then how the conversation goes on, then how to undo it. `is_inside`: a person reads it in a client.
+    `outside`: the paths that were edited outside of a turn. `copied`: the tool that has the removed prompts, or None."""
     for words in report.notes:
         yield Line(f"casrewind: note: {words}", is_remark=True)
-    if is_inside:
-        yield from _conversation_lines(report, is_inside=True)
     if report.dry_run and target.name:
         yield Line(f"back {target.name}:")
-    if report.restored is not None:
+    if report.restored is not None and _is_only_conversation(report):
+        yield Line(f"back {target.name}: no file changed".lstrip())
+    elif report.restored is not None:
         # the conversation that goes on from here is not told: it ends before
         done = report.restored if not report.transcript else report.restored._replace(tells_agent=False)
-        yield from restored_lines(done, target.name, state=target.state, is_inside=is_inside)
+        yield from restored_lines(done, target.name, state=target.state, is_inside=is_inside, has_way_back=False)
         if report.dry_run or is_inside:
             yield from outside_lines(outside)
         yield from foreign_lines(report.restored.foreign)
@@ -45,24 +45,35 @@ def rewound_lines(
         yield Line(f"would bring the conversation of {printable(report.machine)} here")
     elif report.dry_run and report.transcript:
         yield Line(f"would take back {plural(len(report.prompts), 'prompt')} of the conversation")
-    elif not report.dry_run and not is_inside:
-        yield from _conversation_lines(report, is_inside=False)
     yield from removed_prompts(report)
     if copied is not None:
         yield Line(f"  copied to the clipboard ({copied})")
+    if not report.dry_run:
+        yield from _next_lines(report, is_inside=is_inside)
 
 
-def _conversation_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
-    """How to continue the conversation."""
-    chat = report.chat
-    if report.dry_run or not report.transcript:
-        return  # the conversation was not requested
+def _is_only_conversation(report: "Rewound") -> bool:
+    """True if a conversation was taken back whose files were as before: nothing is to be said of them."""
+    done = report.restored
+    has_files = done is not None and (done.actions or done.kept or done.edited or done.incomplete)
+    return bool(report.transcript) and not (report.dry_run or has_files)
+
+
+def _next_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
+    """How the conversation goes on, if it was requested, and how to undo it."""
+    if report.transcript:
+        yield from _conversation_lines(report.chat, is_inside=is_inside)
+    if report.restored is not None:
+        yield from way_back_lines(report.restored)
+
+
+def _conversation_lines(chat: "Chat | None", *, is_inside: bool) -> Iterator[Line]:
     if chat is None:
-        yield Line("nothing was said before that: start a new session in the client")
-    elif is_inside and chat.inside and chat.session not in chat.inside:
-        yield Line(cut_to(f"to go on from there, type {chat.inside} and take the first: {printable(chat.title)}", SCREEN))
+        yield Line(f"{'  ' if is_inside else ''}nothing was said before that: start a new session in the client")
     elif is_inside and chat.inside:
-        yield Line(f"to go on from there, type {chat.inside}")
+        yield Line(f"  to go on from there: {chat.inside}", is_whole=True)
+    elif is_inside:
+        yield Line(f"  to go on from there, in a terminal: {chat.resume}", is_whole=True)
     else:
         yield Line(f"{_DONE.get(chat.mode, 'continue the conversation')}: {chat.resume}", is_whole=True)
     if chat is not None and chat.backup is not None:

@@ -59,9 +59,10 @@ def _paths_that_fit(found: RowText, room: int) -> str:
     if not found.paths:
         return note
     numbers = f"{plural(found.total, 'path')} {note}"
-    if note and len(numbers) <= room:
-        return numbers
+    if note and len(note) <= room:  # the counts beside it say how many
+        return numbers if len(numbers) <= room else note
     more = f" and {found.total - 1:,} more" if found.total > 1 else ""
+    more = more if room >= _LEAST_NAME + len(more) else ", …" if more else ""
     return cut_to(cut_to(found.paths[0], max(room - len(more), _LEAST_NAME)) + more, room) if room > 1 else ""
 
 
@@ -69,12 +70,9 @@ def lines_in_columns(found: RowText, layout: RowLayout) -> Iterator[Line]:
     """A row in one line."""
     is_cut = layout.width < PIPED
     title = found.title + found.ending
-    if is_cut and not found.session and (layout.session or not found.mark):  # a longer title gets more
-        room = layout.paths - 2 if found.ending and not found.mark else layout.paths // 3
-        more = min(max(column_width(title) - layout.title, 0), layout.session + room)
-        layout = layout._replace(title=layout.title + more, paths=layout.paths - max(more - layout.session, 0))
-    elif is_cut and found.ending:  # marks have their room beside some words
-        least = min(column_width(title), column_width(found.ending) + _LEAST_WORDS)
+    if is_cut and found.ending:  # marks have their room beside some words
+        words = _LEAST_WORDS if found.mark else layout.title
+        least = min(column_width(title), column_width(found.ending) + words)
         more = min(max(least - layout.title, 0), layout.paths)
         layout = layout._replace(title=layout.title + more, paths=layout.paths - more)
     rest: list[Part] = ["  ", _padded(found.when, layout.when)]

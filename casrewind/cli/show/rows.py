@@ -1,7 +1,7 @@
 """Rows of turns as text, for 40 columns and for 400.
 
-A terminal of fewer than 72 columns gets two lines a row. Output that is no terminal gets one line a row: nothing is cut,
-and at most three paths are named. Of the paths, removals are first, with a minus.
+A terminal of fewer than 72 columns gets two lines a row; without sessions, one of fewer than 62. Output that is no terminal gets one
+line a row: nothing is cut, and at most three paths are named. Of the paths, removals are first, with a minus.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,6 +25,7 @@ from ...model.turn_records import (
     Turn,
 )
 from ...store.catalog import Marked
+from ...typed_commands import as_typed
 from .changes import RENAMED, changes_with_renames, shown_path, unclear_notes
 from .restored import marks_in_brackets, name_of, quoted_title
 from .row_columns import COUNTS, RowLayout, RowText, lines_in_columns, narrow_lines
@@ -43,8 +44,9 @@ _PIPED_NAMES = 3
 """The same in output that is no terminal."""
 _LEAST_TITLE = 18
 """Columns of a title in a row of one line."""
-_OUTSIDE_TITLE, _LEAST_PATHS = 24, 16
-"""Columns of "edited outside of a turn", and of the paths beside it."""
+_OPERATION = 26
+"""Columns of "undone: the restore to @2": a row of what is no turn has the columns of the others."""
+_LEAST_PATHS = 13
 _WHEN = 10
 """Columns of "12 min ago"."""
 _PIPED_PATHS = 26
@@ -103,7 +105,7 @@ class RowWriter:
         if not paths and found.total:
             found = found._replace(counts=f"{found.counts} {found.note}".rstrip(), paths=(), total=0, note="")
         found = found._replace(paths=found.paths[: self._names])
-        is_narrow = self._layout.width < _NARROW or (self._prefix != "" and self._layout.title < _LEAST_TITLE)
+        is_narrow = self._layout.title < _LEAST_TITLE or (self._layout.session and self._layout.width < _NARROW)
         for line in (narrow_lines if is_narrow else lines_in_columns)(found, self._layout):
             yield styled((line.text, DIM)) if found.is_dim else line
         for text in found.below:
@@ -120,7 +122,7 @@ class RowWriter:
             done = self.row_text(row.done)
             return done._replace(ending=done.ending + row.ending, is_dim=True)
         if isinstance(row, FoldedPairs):
-            return RowText("", f"{row.number:,} more, undone: casrewind list --all", is_dim=True)
+            return RowText("", f"{row.number:,} more, undone: {as_typed('list --all')}", is_dim=True)
         words = self.words(row)
         title = ("* " if words.is_pinned else "") + words.title
         if isinstance(row, Turn):
@@ -211,7 +213,7 @@ class RowWriter:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
         when = _WHEN + (5 if columns >= _WIDE else 0)
         left = columns - mark - when - COUNTS - session - (12 if session else 10)
-        title = max(min(left * 9 // 16, 44), min(_OUTSIDE_TITLE, left - _LEAST_PATHS))
+        title = min(max(left * 9 // 16, min(_OPERATION, left - _LEAST_PATHS)), 44)
         return RowLayout(columns, mark, title, when, left - title, session)
 
 
@@ -282,7 +284,7 @@ def words_of(row: Row | LookedAt, points: Mapping[str, Checkpoint], marks: Mappi
         title = done_title(row.kind, row.target, row.safety, points, marks, sides, origin=row.reversed.origin, is_short=True)
         title = title.removesuffix(ending) + (", with what was edited after it" if row.loose else "")
         return RowWords(title + _while_running(row.during), ending, _note_on_changes(row.changes, unclear=row.unclear, damaged=row.damaged))
-    return RowWords("-- you looked up to here --" if isinstance(row, LookedAt) else "older checkpoints are not here")
+    return RowWords("-- you looked up to here" if isinstance(row, LookedAt) else "older checkpoints are not here")
 
 
 def searchable_texts(row: Row | LookedAt, words: RowWords) -> str:

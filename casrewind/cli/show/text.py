@@ -25,8 +25,8 @@ _SESSION_COLOURS = (("cyan", "36"), ("magenta", "35"), ("yellow", "33"), ("green
 """The colours of sessions, by their numbers: each one's name, and as a terminal's control sequences have it."""
 SCREEN = 80
 """Columns of a usual terminal, where nobody knows them."""
-IN_CLIENT = 76
-"""Columns inside of a client: 80 less its indent."""
+IN_CLIENT = 70
+"""Columns of an answer inside of a client, in a terminal of 80: Claude Code breaks longer lines (tests/client/test_typed.py)."""
 CONTEXT = 3
 """Lines around a change in a patch."""
 _FOLDED = 4  # more spaces in front of what continues a line

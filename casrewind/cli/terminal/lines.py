@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 
-from ... import errors
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING, TextIO
 from ...messages import is_disk_full, printable, reason_of
 
@@ -102,9 +102,13 @@ def set_paged_columns(columns: int) -> None:
 
 
 def _columns_of(stream: TextIO) -> int:
-    """The columns of a terminal, 0 = none is there, or nobody knows them."""
+    """The columns of a terminal, or of a client's answer, 0 = none is there, or nobody knows them."""
     if _State.paged_columns and stream is sys.stdout:
         return _State.paged_columns
+    if os.environ.get(launch.INSIDE):
+        from ..show.text import IN_CLIENT
+
+        return IN_CLIENT
     try:
         return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
     except (OSError, ValueError):
@@ -213,6 +217,10 @@ def reporter(*, quiet: bool) -> "Reporter | None":
 def print_error(problem: str, hint: str = "") -> None:
     """Print a line to standard error, with control characters escaped. A terminal shows the hint on its own line."""
     _State.last_error = problem, hint
+    if os.environ.get(launch.TYPED_NAME):
+        from ...typed_commands import advice_as_typed
+
+        hint = advice_as_typed(hint)
     lines = [problem, hint] if sys.stderr.isatty() and hint else [errors.problem_with_hint(problem, hint)]
     remark(f"casrewind: {printable(lines[0])}")
     for line in lines[1:]:

@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from ..show.text import PIPED, column_width, cut_to, folded_to_width
+from ... import launch
+from ..show.text import IN_CLIENT, PIPED, column_width, cut_to, folded_to_width
 from .lines import is_colourful, print_as_it_is
 
 _BETWEEN = "   "
@@ -24,9 +25,11 @@ def set_width(columns: int | None) -> None:
 
 
 def terminal_width() -> int:
-    """The columns of the terminal, or `PIPED` if standard output is not a terminal."""
+    """The columns of the terminal, those inside of a client, or `PIPED` if standard output is neither."""
     if _fixed_width:
         return _fixed_width[0]
+    if os.environ.get(launch.INSIDE):
+        return IN_CLIENT
     if not sys.stdout.isatty():
         return PIPED
     given = os.environ.get("COLUMNS", "")
