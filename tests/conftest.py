@@ -63,6 +63,7 @@ def pytest_runtest_setup(item):
     """A command that was called in this process has limited its memory. A client that a later test starts would not run."""
     most = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    _Places.module = item.path
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -145,7 +146,7 @@ def no_real_home(tmp_path_factory):
     patch.undo()
 
 
-IN_MEMORY = "agents/ benchmarks/ cli/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/ remote/".split()
+IN_MEMORY = "agents/ benchmarks/ cli/ client/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/ remote/".split()
 """Tests whose directories are in memory: a store syncs sixty times in a test, and these tests ask nothing of the disk. The
 others (scans, changes of the worktree, the store's files, kills, full disks) have a real file system."""
 
@@ -169,6 +170,36 @@ def nothing_stays_closed(tmp_path_factory, memory):
     subprocess.run(["chmod", "-R", "u+rwX", *places], capture_output=True, check=False)
 
 
+def _is_in_memory(memory, module):
+    """True if a module's directories are in memory."""
+    return memory is not None and str(module.relative_to(Path(__file__).parent)).startswith(tuple(IN_MEMORY))
+
+
+class _Places:
+    """pytest's own tmp_path_factory. What the tests of a module in memory share is there, too."""
+
+    module = None
+    """The file of the test that runs."""
+
+    def __init__(self, given, memory):
+        self._given, self._memory = given, memory
+
+    def mktemp(self, name, numbered=True):
+        if not _is_in_memory(self._memory, self.module):
+            return self._given.mktemp(name, numbered)
+        place = self._memory / f"{name}{next(_numbers)}"
+        place.mkdir(mode=0o700)
+        return place
+
+    def getbasetemp(self):
+        return self._given.getbasetemp()
+
+
+@pytest.fixture(scope="session")
+def tmp_path_factory(tmp_path_factory, memory):
+    return _Places(tmp_path_factory, memory)
+
+
 _numbers = itertools.count()
 _FAILED = pytest.StashKey[bool]()
 
@@ -183,7 +214,7 @@ def pytest_runtest_makereport(item):
 @pytest.fixture
 def tmp_path(request, memory, tmp_path_factory):
     """pytest's own reads, for each test, the names of the directories of all tests before it."""
-    in_memory = memory is not None and str(request.path.relative_to(Path(__file__).parent)).startswith(tuple(IN_MEMORY))
+    in_memory = _is_in_memory(memory, request.path)
     name = re.sub(r"\W", "_", request.node.name)[:30]
     place = memory / f"test-{next(_numbers)}" if in_memory else tmp_path_factory.getbasetemp() / f"{name}{next(_numbers)}"
     place.mkdir(mode=0o700)

@@ -14,7 +14,7 @@ import pytest
 
 from casrewind.agents.client_versions import TRIED
 from support import real_trees
-from support.sample_start import some, start_below
+from support.sample_start import some
 
 
 
@@ -26,29 +26,26 @@ CLAUDE, DROID, PI, CODEX = _version("claude"), _version("droid"), _version("pi")
 GEMINI, COPILOT, OPENCODE = _version("gemini"), _version("copilot"), _version("opencode")
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
-PAIRS = (("opencode", "codex"), ("pi", "gemini"), ("opencode", "copilot"), ("pi", "droid"))
-"""The clients beside Claude Code. A push starts one pair, others after a change of the product: one with a plugin, and one that
-calls command hooks, as Claude Code does."""
-ASKED = [client for pair in some(PAIRS, 1) for client in pair]
-ALIKE = [client for client in ASKED if client != "droid"]
-"""Clients whose tests ask the same once more, beyond the three turns."""
+OTHERS = ("opencode", "codex", "pi", "gemini", "opencode", "copilot", "pi", "droid")
+"""The clients beside Claude Code. A push starts one of them, another one after a change of the product. One with a plugin is as
+likely as one that calls command hooks, as Claude Code does."""
+(ASKED,) = some(OTHERS, 1)
 
 
-AT_TIMES = ("after_escape", "background", "branches", "containers", "cut_short", "gone", "pushes", "subagents", "tell_agent", "tools", "worktrees")
-"""Modules of tests/client with what Claude Code does now and then. A push starts it for three of them, beside typed prompts, turns,
+AT_TIMES = ("after_escape", "background", "branches", "containers", "cut_short", "gone", "pushes", "subagents", "tell_agent", "worktrees")
+"""Modules of tests/client with what Claude Code does now and then. A push starts it for two of them, beside typed prompts, turns,
 print mode, a newcomer's way and the marketplace, which are always run."""
 
 
 def at_times(module):
     """The marks of a module of AT_TIMES: others are run after a change of the product, all of them with `--run-long`."""
-    return [] if module in some(AT_TIMES, 3) else [pytest.mark.long]
+    return [] if module in some(AT_TIMES, 2) else [pytest.mark.long]
 
 
 def in_turn(client, *, further=False):
-    """The marks of what one of the clients is asked. Claude Code is always asked, and the others by turns: two of them for the three
-    turns, one for what is `further`. `--run-long` asks all."""
-    asked = [ALIKE[start_below(len(ALIKE))]] if further else ASKED
-    return [] if client in ("claude", *asked) else [pytest.mark.long]
+    """The marks of what one of the clients is asked. Claude Code is always asked, and one of the others by turns. Droid is not asked
+    what is `further`, beyond the three turns: its tests would ask the same once more. `--run-long` asks all."""
+    return [] if client == "claude" or (client == ASKED and not (further and client == "droid")) else [pytest.mark.long]
 
 
 def further(client):
