@@ -9,12 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from support import real_clients
 from support.claude_model import bash, call
 from support.newcomer import Newcomer, Readme
 from support.picture import differences, picture
 from support.trees import plant
 
-pytestmark = [pytest.mark.xdist_group("client-newcomer"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("client-newcomer"), pytest.mark.timeout(600), *real_clients.at_times("newcomer")]
 
 TILL = b"def total(prices):\n    return sum(prices)\n"
 PROMPTS = ["please round to cents", "please write a test", "please clean up"]

@@ -7,12 +7,13 @@ from types import SimpleNamespace
 
 import pytest
 
+from support import real_clients
 from support.claude_model import bash, call
 from support.model_server import Held
 from support.picture import differences, picture
 from support.trees import plant
 
-pytestmark = [pytest.mark.xdist_group("client-turns"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.xdist_group("client-turns"), pytest.mark.timeout(600), *real_clients.at_times("turns")]
 
 PROMPTS = ["tidy up", "delegate it", "long job", "make beta", "make alpha"]  # as the list has them: the newest first
 TIDIED = ["alpha.txt", "beta.txt"]

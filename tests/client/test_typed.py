@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from casrewind.cli.show.text import IN_CLIENT
+from support import real_clients
 from support.claude_client import Terminal
 from support.claude_model import bash, call
 from support.fake_client import line_to_type
@@ -22,6 +23,7 @@ OTHER = "0c5a1f6e-0000-4000-8000-000000000001"
 """The session of another conversation in the same project."""
 FIRST = ["user: please create alpha", "assistant: Creating.", "call Write", "result", "assistant: It is there."]
 SECOND = ["user: please run bash", "call Bash", "result", "assistant: Ran."]
+WAITED = real_clients.at_time("queued")
 COMMANDS = ("", " list -n 1", " restore 99", " nonsense", " list 'x", " back 1", " undo", " back 7", " diff", " back")
 
 
@@ -223,6 +225,7 @@ NOBODY = "assistant: No response requested."  # the client's own words behind wh
 THREE = ["user: start three", "call Bash", "result", "assistant: Did three."]
 
 
+@WAITED
 def test_each_queued_prompt_is_a_checkpoint_of_its_own(queued):
     shown = [point["prompt"] for point in queued.points if point["trigger"] == "prompt"]
     assert shown == ["start one", "into the turn", "start three", "me too", "wait your turn", "nothing much", "while it stops"]
@@ -230,36 +233,43 @@ def test_each_queued_prompt_is_a_checkpoint_of_its_own(queued):
     assert labels == {None}, "what changed is the work of the turns, or what undo brought back"
 
 
+@WAITED
 def test_a_prompt_that_the_turn_was_given_is_no_turn_of_its_own(queued):
     assert queued.reports["start one"]["prompts"] == ["start one", "into the turn"]
     assert queued.reports["start one"]["fork"] is None, "nothing was said before"
     assert queued.reports["me too"]["prompts"] == ["me too", "wait your turn"], "both together became the next turn"
 
 
+@WAITED
 @pytest.mark.parametrize("prompt", ["into the turn", "me too", "while it stops"])
 def test_back_has_the_files_of_the_moment_when_it_was_typed(queued, prompt):
     assert differences(queued.files[prompt], queued.pictures[prompt]) == {}
     assert queued.reports[prompt]["prompts"][0] == prompt
 
 
+@WAITED
 def test_back_before_a_prompt_that_the_turn_was_given_keeps_that_turn_as_it_was_when_it_was_typed(queued):
     assert queued.requests["into the turn"] == [*INTO, NOBODY, "user: what now"]
 
 
+@WAITED
 def test_back_before_prompts_that_waited_keeps_the_turn_that_they_waited_for(queued):
     told = queued.requests["me too"]
     assert told[-5:] == [*THREE, "user: what now"] and any("into the turn" in text for text in told)
 
 
+@WAITED
 def test_back_before_a_prompt_typed_while_the_turn_before_it_ended(queued):
     assert queued.requests["while it stops"][-3:] == ["user: nothing much", "assistant: OK.", "user: what now"]
 
 
+@WAITED
 def test_a_command_typed_while_a_turn_runs_waits_for_its_end_and_takes_that_turn_back(queued):
     assert "start six" in queued.late_answer and queued.asked_for_it == 0
     assert differences(queued.files["start six"], queued.pictures["start six"]) == {}
 
 
+@real_clients.at_time("plugin")
 def test_the_plugin_has_the_same_command_under_its_own_name(start):
     client = start()
     client.install_command()

@@ -32,14 +32,22 @@ likely as one that calls command hooks, as Claude Code does."""
 (ASKED,) = some(OTHERS, 1)
 
 
-AT_TIMES = ("after_escape", "background", "branches", "containers", "cut_short", "gone", "pushes", "subagents", "tell_agent", "worktrees")
-"""Modules of tests/client with what Claude Code does now and then. A push starts it for two of them, beside typed prompts, turns,
-print mode, a newcomer's way and the marketplace, which are always run."""
+AT_TIMES = (
+    "after_escape", "background", "newcomer", "branches", "containers", "queued", "cut_short", "gone", "turns", "pushes", "subagents", "plugin",
+    "tell_agent", "worktrees",
+)  # fmt: skip
+"""What Claude Code does now and then: modules of tests/client, and tests in test_typed.py. A push starts it for three of them, beside typed
+commands, print mode and the marketplace, which are always run."""
 
 
-def at_times(module):
-    """The marks of a module of AT_TIMES: others are run after a change of the product, all of them with `--run-long`."""
-    return [] if module in some(AT_TIMES, 2) else [pytest.mark.long]
+def at_times(name):
+    """The marks of what AT_TIMES has: others are run after a change of the product, all of them with `--run-long`."""
+    return [] if name in some(AT_TIMES, 3) else [pytest.mark.long]
+
+
+def at_time(name):
+    """The same for one test."""
+    return pytest.mark.long if at_times(name) else (lambda test: test)
 
 
 def in_turn(client, *, further=False):
