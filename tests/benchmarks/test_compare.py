@@ -12,6 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from support.benchmark import marks
+
+pytestmark = marks("compare")
+
 TOP = Path(__file__).parent.parent.parent
 SVG = "{http://www.w3.org/2000/svg}"
 USUAL = ["first", "disk", "memory", "unchanged", "list"]

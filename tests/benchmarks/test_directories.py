@@ -5,7 +5,9 @@ import shutil
 
 import pytest
 
-from support.benchmark import TOP, run
+from support.benchmark import TOP, marks, run
+
+pytestmark = marks("directories")
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="compares with git, which is not installed")

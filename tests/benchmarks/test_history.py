@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from support.benchmark import TOP, run
+from support.benchmark import TOP, marks, run
+
+pytestmark = marks("history")
 
 
 def test_commands_and_the_picker_are_measured_beside_another_checkout(scratch, tmp_path):

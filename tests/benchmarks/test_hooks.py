@@ -5,7 +5,9 @@ import shutil
 
 import pytest
 
-from support.benchmark import run
+from support.benchmark import marks, run
+
+pytestmark = marks("hooks")
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git, which is not installed")
 

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 
-from support.benchmark import TOP, run
+from support.benchmark import TOP, marks, run
+
+pytestmark = marks("in_one_process")
 
 
 def test_every_bench_runs_on_few_files_and_becomes_a_row(scratch, tmp_path):

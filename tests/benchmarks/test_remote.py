@@ -4,7 +4,9 @@ import json
 
 import pytest
 
-from support.benchmark import TOP, run
+from support.benchmark import TOP, marks, run
+
+pytestmark = marks("remote")
 
 STEPS = ["first", "edit", "nothing", "pull", "each", "clone", "clone-all", "once"]
 

@@ -315,15 +315,16 @@ def test_links_and_modes_and_empty_directories_are_in_each_state(bisect, process
     assert "first bad: edited outside of a turn" in found.out and "run.sh" in found.out
 
 
-def test_a_thousand_checkpoints_take_at_most_twelve_runs(workspace, root, scratch):
+@pytest.mark.parametrize("states, most", [(200, 10), pytest.param(1000, 12, marks=pytest.mark.long)])
+def test_a_thousand_checkpoints_take_at_most_twelve_runs(workspace, root, scratch, states, most):
     """The planted break is found; nothing but the command's own reading is done in the worktree."""
     plant(root, {"n": b"0", "same": b"x" * 1000})
     ids = []
-    for number in range(1000):
+    for number in range(states):
         plant(root, {"n": b"%d" % number})
         ids.append(workspace.save(f"s{number}").checkpoint.id)
     before = stamps(root)
-    for planted in (1, 437, 999):
+    for planted in (1, states * 437 // 1000, states - 1):
         told = []
 
         def run(directory, planted=planted):
@@ -332,6 +333,6 @@ def test_a_thousand_checkpoints_take_at_most_twelve_runs(workspace, root, scratc
 
         found = bisects.bisect(workspace._context, None, None, (), run, told.append)
         assert [state.first.id for state in found.suspects] == [ids[planted]] and found.good.last.id == ids[planted - 1]
-        assert len(found.runs) <= 12 and found.states == 1000 and [step.number for step in told] == list(range(1, len(found.runs) + 1))
+        assert len(found.runs) <= most and found.states == states and [step.number for step in told] == list(range(1, len(found.runs) + 1))
         assert all(len(found.runs) <= step.number + step.most_left for step in told)
     assert stamps(root) == before and os.listdir(scratch) == []

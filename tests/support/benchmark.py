@@ -5,7 +5,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.sample_start import marks_of
+
 TOP = Path(__file__).parent.parent.parent
+
+NAMES = ("compare", "history", "directories", "growth", "hooks", "in_one_process", "remote", "scale")
+"""The benchmarks whose tests take seconds."""
+
+
+def marks(name):
+    """The marks of the tests of a benchmark: a push runs three, others after a change of the product, `--run-long` all."""
+    return marks_of(name, NAMES, 3)
 
 
 def run(module, *arguments, scratch, **variables):

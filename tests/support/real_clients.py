@@ -14,7 +14,7 @@ import pytest
 
 from casrewind.agents.client_versions import TRIED
 from support import real_trees
-from support.sample_start import some
+from support.sample_start import marks_of, some
 
 
 
@@ -42,7 +42,7 @@ commands, print mode and the marketplace, which are always run."""
 
 def at_times(name):
     """The marks of what AT_TIMES has: others are run after a change of the product, all of them with `--run-long`."""
-    return [] if name in some(AT_TIMES, 3) else [pytest.mark.long]
+    return marks_of(name, AT_TIMES, 3)
 
 
 def at_time(name):

@@ -37,6 +37,11 @@ def some(values, number):
     return values if takes_all else [values[(start + place) % len(values)] for place in range(number)]
 
 
+def marks_of(name, names, number):
+    """The marks of a module or a test that is called `name`: a push runs `number` of `names`, others after a change of the product."""
+    return [] if name in some(names, number) else [pytest.mark.long]
+
+
 def by_turns(values, number):
     """Values to parametrise with: a push takes `number` that follow each other, `--run-long` takes all."""
     start = start_below(len(values))
