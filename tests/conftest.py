@@ -250,7 +250,13 @@ def root(request, tmp_path):
 
 @pytest.fixture
 def casrewind(root, home):
-    """The command, run in the project."""
+    """The command, called in this process in the project."""
+    return InProcess(root, home)
+
+
+@pytest.fixture
+def process(root, home):
+    """The command in a process of its own (support/forked_command.py): for signals, streams, limits, locales, other users."""
     return Command(root, home)
 
 

@@ -3,21 +3,7 @@ arguments, environment, descriptors and pid. Tests in which the start of the int
 
 import pytest
 
-from support.command import Command
-from support.command_in_process import InProcess
 from support.terminal import Session, with_patience
-
-
-@pytest.fixture
-def casrewind(root, home):
-    """The command, called in this process."""
-    return InProcess(root, home)
-
-
-@pytest.fixture
-def process(root, home):
-    """The command, in a process of its own (support/forked_command.py)."""
-    return Command(root, home)
 
 
 @pytest.fixture

@@ -16,6 +16,12 @@ TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 REPOSITORY = os.path.dirname(TESTS)
 
 
+@pytest.fixture
+def casrewind(process):
+    """The command in a process of its own: what goes wrong in it is not to stay in this one."""
+    return process
+
+
 @pytest.fixture(scope="session")
 def shim(tmp_path_factory):
     """The path of the fault shim."""

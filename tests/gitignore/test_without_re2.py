@@ -23,6 +23,12 @@ BROKEN = {  # what `import re2` ends with, and a word of it
 }
 
 
+@pytest.fixture
+def casrewind(process):
+    """The command in a process of its own: what it imports is tested."""
+    return process
+
+
 def held(casrewind, **variables):
     found = casrewind.json("show", "last", **variables)["entries"]
     return {entry["path"] for entry in found if entry["kind"] == "file"}

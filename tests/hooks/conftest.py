@@ -6,16 +6,9 @@ import subprocess
 import pytest
 
 from casrewind.agents.claude import CLIENT as claude
-from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.picture import picture
 from support.trees import plant
-
-
-@pytest.fixture
-def casrewind(root, home):
-    """The command, called in this process; hooks are processes of their own."""
-    return InProcess(root, home)
 
 
 @pytest.fixture

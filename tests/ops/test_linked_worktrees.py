@@ -17,11 +17,6 @@ LEFT = f"left alone: {W1}: another worktree, with its own root"
 
 
 @pytest.fixture
-def casrewind(root, home):
-    return InProcess(root, home)
-
-
-@pytest.fixture
 def checkout(root):
     plant(root, {"app.py": b"one\n", "src/main.py": b"main\n"})
     return make_repository(root)

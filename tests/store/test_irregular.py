@@ -27,6 +27,12 @@ for _ in range(int(sys.argv[2])):
 
 
 @pytest.fixture
+def casrewind(process):
+    """The command in a process of its own: it may use up its memory or its time."""
+    return process
+
+
+@pytest.fixture
 def store(casrewind, root, workspace):
     plant(root, {"a": b"1", "d/b": b"2"})
     workspace.save("first", pin=True)
