@@ -61,18 +61,19 @@ class Client:
         done = self.call(payload, *arguments, **variables)
         assert done == (0, b"", b""), done
 
-    def call(self, payload, *arguments, **variables):
+    def call(self, payload, *arguments, starts_forks=False, **variables):
+        """Call the hook. `starts_forks`: a command that it runs is a fork, too."""
         words = ["hook", *(arguments or ["claude"])]
         environment = {**self.casrewind.environment, "CLAUDE_PROJECT_DIR": str(self.root), **variables}
         if self.forks:
-            return forked_command.call(words, environment, stdin=payload, cwd="/", timeout=60)
+            return forked_command.call(words, environment, stdin=payload, cwd="/", timeout=60, forks=starts_forks)
         done = subprocess.run([sys.executable, "-m", "casrewind", *words], input=payload, capture_output=True, env=environment, cwd="/", timeout=60)
         return done.returncode, done.stdout, done.stderr
 
     def typed(self, command, *, agree=True, variables=None, **changes):
         """What a person sees who types a command in the client, and who types the line that a plan says, if `agree`."""
         payload = self.payload("UserPromptSubmit.slash-command", prompt=command, **changes)
-        code, out, err = self.call(payload, **(variables or {}))
+        code, out, err = self.call(payload, starts_forks=True, **(variables or {}))
         assert (code, err) == (0, b"")
         answer = json.loads(out)
         assert answer["decision"] == "block"

@@ -3,6 +3,8 @@
 What a start of the interpreter costs is saved, and nothing else: the process has its own arguments, environment, descriptors 0
 to 2, working directory and pid, and ends as ever. What the interpreter itself reads when it starts (locale, PYTHON*) needs a start
 of its own: `fits` says so. The library of another time of day has a server of its own: it is loaded when that one starts.
+
+A command that such a process starts itself can be a fork, too: then forked_python.c stands for the interpreter in it.
 """
 
 import atexit
@@ -15,10 +17,12 @@ import os
 import pkgutil
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -37,20 +41,22 @@ def fits(environment):
     return sys.platform.startswith("linux") and read == _STARTS_WITH
 
 
-def call(arguments, environment, *, stdin=b"", cwd=None, timeout=240):
+def call(arguments, environment, *, stdin=b"", cwd=None, timeout=240, forks=False):
     """As `run`; where a fork would not do the same, the interpreter is started."""
     if fits(environment):
-        return run(arguments, environment, stdin=stdin, cwd=cwd, timeout=timeout)
+        return run(arguments, environment, stdin=stdin, cwd=cwd, timeout=timeout, forks=forks)
     given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
     done = subprocess.run([sys.executable, "-m", "casrewind", *arguments], env=environment, capture_output=True, cwd=cwd, timeout=timeout, **given)
     return done.returncode, done.stdout, done.stderr
 
 
-def run(arguments, environment, *, stdin=b"", cwd=None, timeout=240):
-    """(exit code, output, errors) of `casrewind ARGUMENTS`. `stdin`: bytes, an open file, a descriptor or DEVNULL."""
+def run(arguments, environment, *, stdin=b"", cwd=None, timeout=240, forks=False):
+    """(exit code, output, errors) of `casrewind ARGUMENTS`. `stdin`: bytes, an open file, a descriptor or DEVNULL. `forks`: what it starts
+    as its own command is a fork, too."""
     asked = {
         "arguments": [os.fsdecode(word) for word in arguments], "environment": dict(environment), "cwd": os.fspath(cwd or os.getcwd()),
         "umask": _umask(), "limits": [resource.getrlimit(limit) for limit in _LIMITS],
+        "interpreter": _interpreter() if forks else None,
     }  # fmt: skip
     with contextlib.ExitStack() as opened:
         out, err = (opened.enter_context(open(os.memfd_create(name), "w+b")) for name in ("out", "err"))
@@ -89,14 +95,31 @@ def _umask():
 
 
 @functools.cache
+def _interpreter():
+    """The path of the program that stands for the interpreter, or None without a compiler. Its server's socket is to lie beside it."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        return None
+    place = tempfile.mkdtemp(prefix="casrewind-fork-")
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    made, source = os.path.join(place, "python"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "forked_python.c")
+    subprocess.run([compiler, "-O1", "-Wall", "-Wextra", "-Werror", f'-DPYTHON="{sys.executable}"', "-o", made, source], check=True)
+    return made
+
+
+@functools.cache
 def _server(preloaded):
     """The connection to this process's server with this library, or "". The server is started when it is first needed."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {**_STARTS_WITH, "PATH": os.environ["PATH"], "PYTHONPATH": REPOSITORY, **({"LD_PRELOAD": preloaded} if preloaded else {})}
-    with theirs:
+    with theirs, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        if not preloaded and (interpreter := _interpreter()):
+            listener.bind(f"{interpreter}.socket")
+            listener.listen()
+        given = [theirs.fileno(), listener.fileno()]
         process = subprocess.Popen(
-            [sys.executable, os.path.abspath(__file__), str(theirs.fileno())], env=environment, cwd="/", pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL, start_new_session=True,
+            [sys.executable, os.path.abspath(__file__), *map(str, given)], env=environment, cwd="/", pass_fds=given, stdin=subprocess.DEVNULL,
+            start_new_session=True,
         )  # fmt: skip
     assert ours.recv(64) == b"ready"
     atexit.register(_stop, process, ours)
@@ -111,19 +134,35 @@ def _stop(process, connection):
 # -- in the server
 
 
-def _serve(asking):
-    """Fork for each question; the descriptors of the question are returned in the fork. End when nobody can ask any more."""
+def _serve(asking, listener):
+    """Fork for each question; the descriptors of the question are returned in the fork. End when nobody can ask any more.
+    `listener`: where forked_python.c asks, if it is bound."""
     _import_everything()
     asking.send(b"ready")
     ended, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    running = {}
+    running, started = {}, {}
     while True:
-        ready = select.select([asking, ended], [], [])[0]
+        ready = select.select([asking, ended, *([listener] if listener.getsockname() else []), *started], [], [])[0]
         if ended in ready:
             os.read(ended, 4096)
             _tell_who_ended(running)
+            started = {connection: pid for connection, pid in started.items() if pid in running}
+            continue
+        for connection in started.keys() & set(ready):  # the program that stands for this fork was killed
+            os.kill(started.pop(connection), signal.SIGKILL)
+        if listener in ready:
+            connection = listener.accept()[0]
+            words, files, _, _ = socket.recv_fds(connection, 1 << 17, 3)
+            pid = os.fork()
+            if pid == 0:
+                os.setsid()
+                with _holding("asked", json.dumps(_asked(words)).encode()) as question:
+                    return [os.dup(question.fileno()), *files]
+            running[pid], started[connection] = connection, pid
+            for fd in files:
+                os.close(fd)
         if asking in ready:
             _, files, _, _ = socket.recv_fds(asking, 1, 5)
             if not files:
@@ -135,6 +174,16 @@ def _serve(asking):
             running[pid].send(b"%d" % pid)
             for fd in files[1:]:
                 os.close(fd)
+
+
+def _asked(words):
+    """The question of forked_python.c, as `run` asks it."""
+    cwd, umask, *rest = (os.fsdecode(word) for word in words.split(b"\0")[:-1])
+    limits, count, rest = [int(word) for word in rest[:6]], int(rest[6]), rest[7:]
+    return {
+        "arguments": rest[:count], "environment": dict(word.split("=", 1) for word in rest[count:]), "cwd": cwd, "umask": int(umask),
+        "limits": [limits[:2], limits[2:4], limits[4:]], "interpreter": None,
+    }  # fmt: skip
 
 
 def _tell_who_ended(running):
@@ -171,6 +220,7 @@ def _become(files):
     for limit, values in zip(_LIMITS, asked["limits"], strict=True):
         resource.setrlimit(limit, tuple(values))
     os.chdir(asked["cwd"])
+    sys.executable = asked["interpreter"] or sys.executable
     sys.argv = [os.path.join(REPOSITORY, "casrewind", "__main__.py"), *asked["arguments"]]
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
@@ -193,4 +243,4 @@ def _become(files):
 
 
 if __name__ == "__main__":
-    _become(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _become(_serve(*(socket.socket(fileno=int(number)) for number in sys.argv[1:])))
