@@ -94,6 +94,12 @@ def _umask():
     return mask
 
 
+def interpreter():
+    """The path of a program that stands for the interpreter: `PATH -I .../casrewind/__main__.py WORDS` is a fork. None without a compiler."""
+    _server("")
+    return _interpreter()
+
+
 @functools.cache
 def _interpreter():
     """The path of the program that stands for the interpreter, or None without a compiler. Its server's socket is to lie beside it."""
@@ -224,7 +230,7 @@ def _become(files):
     sys.argv = [os.path.join(REPOSITORY, "casrewind", "__main__.py"), *asked["arguments"]]
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
-    sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
+    sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # by lines, as the interpreter does
     time.tzset()
     code = 1
     try:
