@@ -69,6 +69,7 @@ def pytest_runtest_setup(item):
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
     """Three sizes: what runs at every push, `long` (minutes each), `release` (ten minutes and more)."""
+    _take_turns(items)
     for size, most in (("long", 1800), ("release", 7200)):
         skip = pytest.mark.skip(reason=f"{size}: needs --run-{size}")
         for item in items:
@@ -86,6 +87,25 @@ def pytest_collection_modifyitems(config, items):
     if getattr(config.option, "loadgroup", False):
         _keep_modules_together(items)
         items[:] = _waiting_beside_working(items)
+
+
+IN_TURNS = "agents/ cli/ docs/ faults/ hooks/ ops/ ops_fidelity/ remote/ store/ worktree/".split()
+"""Tests that cost something. Those of rules and of the model cost less than it takes to choose among them."""
+MANY = 8
+
+
+def _take_turns(items):
+    """A test of many cases of one kind has half of them in a push, the other half after another change of the product. One that says
+    itself which of its cases are long is left as it is."""
+    here, cases = Path(__file__).parent, {}
+    for item in items:
+        if "[" in item.name and str(item.path.relative_to(here)).startswith(tuple(IN_TURNS)):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for name, found in cases.items():
+        if len(found) >= MANY and not any("long" in item.keywords for item in found):
+            first = (sample_start.start_below(2) + len(name)) % 2
+            for item in found[first::2]:
+                item.add_marker(pytest.mark.long)
 
 
 def pytest_make_parametrize_id(val):
