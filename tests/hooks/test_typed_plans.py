@@ -12,7 +12,7 @@ import pytest
 from casrewind.cli.show.text import IN_CLIENT
 from support.fake_client import Client, line_to_type, unfolded
 from support.picture import picture
-from support.sample_start import by_turns
+from support.sample_start import by_turns, some
 from support.trees import plant
 
 from .test_back_turns import Conversation, line, processes  # noqa: F401 - a fixture
@@ -76,7 +76,7 @@ COMMANDS = (
 def test_each_command_plans_first_also_with_yes_and_is_done_then(shop, root, casrewind):
     first, pictures = shop
     before = picture(root)
-    for command in COMMANDS:
+    for command in some(COMMANDS, 5):
         line = line_of(typed(first, f"/casrewind {command}"))
         assert picture(root) == before, command
         assert line == "/casrewind yes"

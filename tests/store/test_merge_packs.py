@@ -1,5 +1,6 @@
 """Saves through the API merge small packs by themselves, lose nothing, wait for no process, and look at few packs."""
 
+import itertools
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ import pytest
 from casrewind import errors, locks
 from casrewind.store import budget, store
 from casrewind.workspace import Workspace
+from support import sample_start
 from support.gc_checks import checkpoint_picture, packs_of
 from support.picture import differences, picture
 from support.trees import plant
@@ -122,18 +124,18 @@ def test_purged_bytes_are_not_copied_by_a_merge(root, workspace, few):
 
 
 def test_a_merge_that_is_killed_loses_nothing(root, home, settings, few):
-    """Killed at each call that makes, moves or removes a file, one after the other."""
+    """Killed at each call that makes, moves or removes a file, one after the other; a push takes one of five."""
     plant(root, TREE)
     with Workspace(str(root), settings, create=True) as workspace:
         made = edit_and_save(root, workspace, FEW)
         place = workspace.store_path
     shutil.copytree(place, home / "before", symlinks=True)
     contents = {point.id: wanted for point, wanted in made.items()}
-    killed = 0
-    while True:
+    every = 1 if sample_start.takes_all else 5
+    for calls in itertools.count(sample_start.start_below(every), every):
         child = os.fork()
         if child == 0:
-            _save_until_killed(root, settings, killed)
+            _save_until_killed(root, settings, calls)
         status = os.waitpid(child, 0)[1]
         assert status in (0, signal.SIGKILL)
         with Workspace(str(root), settings, create=False) as workspace:
@@ -145,10 +147,9 @@ def test_a_merge_that_is_killed_loses_nothing(root, home, settings, few):
             if status == 0:
                 assert len(packs_of(place)) == 1
                 break
-        killed += 1
         shutil.rmtree(place)
         shutil.copytree(home / "before", place, symlinks=True)
-    assert killed > FEW  # each removal of a pack is one of the calls
+    assert calls > FEW  # each removal of a pack is one of the calls
 
 
 def _save_until_killed(root, settings, calls):

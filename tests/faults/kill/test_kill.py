@@ -10,7 +10,7 @@ from support.sample_start import by_turns, start_below
 
 COMMANDS = {"first save": 60, "save": 30, "restore": 200, "undo": 150, "revert": 100, "keep edits": 100}
 """What is killed, and how many calls there must be at least for that to mean something."""
-PUSHED = {"first save": 20, "save": 12, "restore": 32, "undo": 36, "revert": 18, "keep edits": 18}
+PUSHED = {"first save": 30, "save": 12, "restore": 44, "undo": 48, "revert": 27, "keep edits": 27}
 """Of how many calls a push takes one. Where it begins, the product's own bytes decide: others after every change of it."""
 OTHERS = ("redo", "continue", "abort", "rebuild", "take")
 
@@ -41,7 +41,7 @@ def test_killed_at_every_thirteenth_call(sweep, operation):
 
 @pytest.mark.parametrize("operation", by_turns(("save", "undo"), 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
-    judge(sweep(operation, "tear", stride=19, thorough_every=5), operation, every=19)
+    judge(sweep(operation, "tear", stride=31, thorough_every=5), operation, every=31)
 
 
 @pytest.mark.long

@@ -102,14 +102,14 @@ def judge(done, problems, seen, expected):
 
 
 def test_no_power_cut_loses_what_was_acknowledged(power):
-    judge(*power("ext4", "casrewind", 16), 16)
+    judge(*power("ext4", "casrewind", 10), 10)
 
 
 def test_a_writer_that_does_not_sync_is_caught_and_one_that_does_is_not(power):
     """The simulator's own test: it loses what may be lost, and nothing else."""
-    _, problems, _ = power("ext4", "lines", 20)
+    _, problems, _ = power("ext4", "lines", 10)
     assert not problems, problems[0]
-    done, problems, _ = power("ext4", "lines without syncs", 20)
+    done, problems, _ = power("ext4", "lines without syncs", 10)
     assert len(problems) > done / 2
     assert all("lost: " in problem for problem in problems), problems[0]
 
@@ -122,7 +122,7 @@ def test_casrewind_without_its_syncs_is_caught(power):
 def test_what_a_killed_command_had_not_synced_is_not_built_upon(power):
     if shutil.which("strace") is None:
         pytest.skip("needs strace, to kill a command right before a sync")
-    judge_after_kills(*power("ext4", "casrewind killed before", 16), 16)
+    judge_after_kills(*power("ext4", "casrewind killed before", 8), 8)
 
 
 def judge_purges(done, problems, seen, expected):
@@ -134,7 +134,7 @@ def judge_purges(done, problems, seen, expected):
 
 @pytest.mark.parametrize("kind", by_turns(["ext4", "btrfs"], 1))  # btrfs forgets what other file systems happen to make durable
 def test_a_purge_is_all_or_nothing_and_durable_when_it_was_said(power, kind):
-    judge_purges(*power(kind, "purge", 16), 16)
+    judge_purges(*power(kind, "purge", 8), 8)
 
 
 @pytest.mark.long
@@ -174,7 +174,7 @@ def judge_edits(done, problems, seen, expected):
 
 @pytest.mark.parametrize(("kind", "since"), by_turns([("ext4", "boot"), ("xfs", "mount"), ("btrfs", "mount")], 1))
 def test_a_restore_after_a_power_cut_believes_no_stamp_of_before(power, kind, since):
-    judge_edits(*power(kind, f"edits before a new {since}", 10), 10)
+    judge_edits(*power(kind, f"edits before a new {since}", 6), 6)
 
 
 @pytest.mark.long
