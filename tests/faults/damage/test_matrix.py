@@ -59,14 +59,14 @@ def judge(report, what):
 
 
 def sampled(questions):
-    """What takes a third of the cases and asks each so many of the questions, others after every change of the product; with None,
+    """What takes a fifth of the cases and asks each so many of the questions, others after every change of the product; with None,
     all of both."""
-    return {"shares": 6, "rotate": questions, "first": start_below(9)} if questions else {}
+    return {"shares": 10, "rotate": questions, "first": start_below(9)} if questions else {}
 
 
 @pytest.mark.parametrize("questions", [1, pytest.param(None, marks=pytest.mark.long)])
 def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questions):
-    """In a push a third of the cases is asked one of the nine questions each: another one than its neighbours, and another after
+    """In a push a fifth of the cases is asked one of the nine questions each: another one than its neighbours, and another after
     every change of the product. The long test asks all."""
     report = spoil(**sampled(questions))
     kinds = judge(report, "packs, ledger, index, FORMAT")
@@ -77,7 +77,7 @@ def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questi
 
 @pytest.mark.parametrize("questions", [3, pytest.param(None, marks=pytest.mark.long)])
 def test_a_damaged_journal_of_a_restore_that_was_killed_is_detected_or_harmless(spoil, questions):
-    """In a push a third of the cases is asked three of the questions each."""
+    """In a push a fifth of the cases is asked three of the questions each."""
     report = spoil(journal=True, **sampled(questions))
     assert judge(report, "journal") == {("journal", verb) for verb in (*VERBS, "replace")}
     assert report["repaired whole"] > (0 if questions else 10)

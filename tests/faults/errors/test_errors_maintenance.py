@@ -11,7 +11,10 @@ import pytest
 from support import failing_calls
 from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
 from support.fault_sweep_maintenance import GC, REPAIRS
-from support.sample_start import by_turns, start_below
+from support.sample_start import by_turns, marks_of, start_below
+
+pytestmark = marks_of("errors_maintenance", ("kill_maintenance", "errors_maintenance"), 1)
+"""A push kills, or has calls fail: the other one after another change of the product."""
 
 PLANNED_CODES = {0, 1, 11, 13}
 """Success, some other failure, busy, no space. Of a repair also 20: done, and something is lost; or the index, which is made

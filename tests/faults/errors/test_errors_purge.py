@@ -10,7 +10,10 @@ import pytest
 from support import failing_calls
 from support.failing_calls import FAULTS, HARMLESS, PUSHED, QUOTA
 from support.fault_sweep_purge import CASES
-from support.sample_start import by_turns
+from support.sample_start import by_turns, marks_of
+
+pytestmark = marks_of("errors_purge", ("errors_purge", "kill_purge"), 1)
+"""A push kills, or has calls fail: the other one after another change of the product."""
 
 PLANNED_CODES = {0, 1, 11, 13, 20}
 """Success, some other failure, busy, no space; and an index that could not be made anew."""

@@ -9,7 +9,10 @@ away. See support/fault_sweep_maintenance.py.
 import pytest
 
 from support.fault_sweep_maintenance import GC, REPAIRS
-from support.sample_start import by_turns, start_below
+from support.sample_start import by_turns, marks_of, start_below
+
+pytestmark = marks_of("kill_maintenance", ("kill_maintenance", "errors_maintenance"), 1)
+"""A push kills, or has calls fail: the other one after another change of the product."""
 
 MAIN = {"gc": 150, "repair everything": 120}
 """What is killed at every thirteenth call, and how many calls there must be at least for that to mean something."""

@@ -3,6 +3,11 @@ one; the other stores are untouched; given again it finishes. See support/fault_
 
 import pytest
 
+from support.sample_start import marks_of
+
+pytestmark = marks_of("kill_prune", ("kill_room", "kill_to", "kill_prune"), 1)
+"""A push has one of the three, another one after another change of the product."""
+
 
 def judge(report, *, least):
     print(f"prune: {report['counted']} calls, {report['points']} points, {report['fired']} fired, left behind: {report['states']}")

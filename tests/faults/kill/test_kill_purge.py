@@ -8,7 +8,10 @@ See support/fault_sweep_purge.py.
 import pytest
 
 from support.fault_sweep_purge import CASES
-from support.sample_start import by_turns
+from support.sample_start import by_turns, marks_of
+
+pytestmark = marks_of("kill_purge", ("errors_purge", "kill_purge"), 1)
+"""A push kills, or has calls fail: the other one after another change of the product."""
 
 LEAST = {"purge": 100, "purge text": 80}
 

@@ -5,7 +5,10 @@ from itertools import product
 
 import pytest
 
-from support.sample_start import by_turns
+from support.sample_start import by_turns, marks_of
+
+pytestmark = marks_of("kill_room", ("kill_room", "kill_to", "kill_prune"), 1)
+"""A push has one of the three, another one after another change of the product."""
 
 ERRORS = {"no space": 28, "input/output error": 5, "interrupted": 4}
 OPERATIONS = "save that makes room", "gc to a size"

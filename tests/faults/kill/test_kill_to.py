@@ -5,7 +5,10 @@ So a part of a checkpoint never looks as if the rest of it had been removed ther
 
 import pytest
 
-from support.sample_start import start_below
+from support.sample_start import marks_of, start_below
+
+pytestmark = marks_of("kill_to", ("kill_room", "kill_to", "kill_prune"), 1)
+"""A push has one of the three, another one after another change of the product."""
 
 EVERY = 5
 """Of how many calls a push takes one."""

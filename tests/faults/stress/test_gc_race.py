@@ -107,7 +107,7 @@ def judge(place, records, counts):
     counts["listed"], counts["blobs"] = len(listed), verified.blobs
 
 
-@pytest.mark.parametrize("seconds", [pytest.param(6, marks=LONG), pytest.param(120, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [pytest.param(4, marks=LONG), pytest.param(120, marks=pytest.mark.long)])
 def test_gc_against_concurrent_savers(tmp_path, seconds):
     records, counts = race(tmp_path, seconds)
     judge(tmp_path, records, counts)

@@ -71,7 +71,7 @@ def tell(counts):
     print(f"{sum(counts.values())} saves: " + ", ".join(f"{what} {number}" for what, number in sorted(counts.items())))
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [32, pytest.param(2000, marks=pytest.mark.long)])
 def test_second_half_at_a_random_moment_of_the_walk(scratch, settings, rounds):
     counts, bad = moments(str(scratch), settings, rounds)
     tell(counts)
@@ -79,7 +79,7 @@ def test_second_half_at_a_random_moment_of_the_walk(scratch, settings, rounds):
     assert counts["between the looks: whole"] + counts["between the looks: named as unstable"] > rounds / 8
 
 
-@pytest.mark.parametrize("rounds", [60, pytest.param(2000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [32, pytest.param(2000, marks=pytest.mark.long)])
 def test_a_writer_in_two_halves_that_knows_nothing_of_saves(scratch, settings, rounds):
     (scratch / "project").mkdir()
     counts, bad = races(str(scratch / "project"), settings, rounds)
