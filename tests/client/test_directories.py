@@ -18,7 +18,11 @@ ALONE = ["--disable", "daemon_auto_start"]
 """Options of Codex: its terminal would leave a server running."""
 
 
-@pytest.fixture(scope="module", params=[Claude, *by_turns([Pi, Codex, Copilot, Gemini, Opencode, Droid], 1)], ids=lambda kind: kind.__name__)
+PERSONS = [Claude, *by_turns([Droid, Gemini, Copilot, Codex, Pi], 1), pytest.param(Opencode, marks=pytest.mark.long)]
+"""OpenCode takes a minute and a half."""
+
+
+@pytest.fixture(scope="module", params=PERSONS, ids=lambda kind: kind.__name__)
 def forked(request, tmp_path_factory):
     """Two turns in the project; two directories have the files and the conversation of after the first one, and a turn of their own."""
     person = request.param(tmp_path_factory.mktemp("d"))

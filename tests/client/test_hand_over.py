@@ -35,7 +35,11 @@ def ids(casrewind):
         return {point.id: point.more.machine for point, _ in context.store.checkpoints()}
 
 
-@pytest.fixture(scope="module", params=[Claude, *by_turns([Codex, Pi, Copilot, Gemini, Opencode, Droid], 1)], ids=lambda kind: kind.__name__)
+PERSONS = [Claude, *by_turns([Codex, Pi, Copilot, Gemini, Droid], 1), pytest.param(Opencode, marks=pytest.mark.long)]
+"""OpenCode takes a minute and a half."""
+
+
+@pytest.fixture(scope="module", params=PERSONS, ids=lambda kind: kind.__name__)
 def told(request, tmp_path_factory):
     """Two turns at the first place, pushed; then the place is gone. At the second place it is cloned, the client resumed, gone back
     and on, and pushed. A third place pulls."""

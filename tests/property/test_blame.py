@@ -142,7 +142,7 @@ def check_counts(counts):
 
 
 def test_each_line_has_the_author_who_wrote_it(tmp_path, settings, record_property):
-    counts = run_histories(tmp_path, settings, SEED, 12)
+    counts = run_histories(tmp_path, settings, SEED, 7)
     check_counts(counts)
 
 

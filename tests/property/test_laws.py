@@ -703,7 +703,7 @@ def run(steps, seed, tmp_path, settings):
 
 
 def test_the_laws_hold_over_generated_histories(tmp_path, settings):
-    counts = run(1100, SEED or start_below(1 << 30), tmp_path, settings)
+    counts = run(650, SEED or start_below(1 << 30), tmp_path, settings)
     assert counts["undone byte for byte"] and counts["plans beside a writer"]
 
 

@@ -106,7 +106,7 @@ def check_counts(counts):
 
 
 def test_a_session_is_taken_back_by_lines_and_nothing_of_others(tmp_path, settings):
-    check_counts(run_histories(tmp_path, settings, SEED, 12))
+    check_counts(run_histories(tmp_path, settings, SEED, 7))
 
 
 @pytest.mark.long

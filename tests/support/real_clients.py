@@ -26,9 +26,11 @@ CLAUDE, DROID, PI, CODEX = _version("claude"), _version("droid"), _version("pi")
 GEMINI, COPILOT, OPENCODE = _version("gemini"), _version("copilot"), _version("opencode")
 NODE = "22.23.3"
 """Pi wants a newer one than many systems have."""
-OTHERS = ("opencode", "codex", "pi", "gemini", "opencode", "copilot", "pi", "droid")
-"""The clients beside Claude Code. A push starts one of them, another one after a change of the product. One with a plugin is as
-likely as one that calls command hooks, as Claude Code does."""
+OTHERS = ("codex", "pi", "gemini", "opencode", "copilot", "pi", "droid")
+"""The clients beside Claude Code. A push starts one of them, another one after a change of the product: one with a plugin (Pi, OpenCode), or
+one that calls command hooks, as Claude Code does."""
+THREE_TURNS_ALONE = ("droid", "opencode")
+"""They are not asked what is beyond the three turns: Droid would be asked the same once more, and OpenCode takes ten times as long as others."""
 (ASKED,) = some(OTHERS, 1)
 
 
@@ -51,9 +53,9 @@ def at_time(name):
 
 
 def in_turn(client, *, further=False):
-    """The marks of what one of the clients is asked. Claude Code is always asked, and one of the others by turns. Droid is not asked
-    what is `further`, beyond the three turns: its tests would ask the same once more. `--run-long` asks all."""
-    return [] if client == "claude" or (client == ASKED and not (further and client == "droid")) else [pytest.mark.long]
+    """The marks of what one of the clients is asked, in the three turns or, `further`, beyond them. Claude Code is always asked, and one of
+    the others by turns. `--run-long` asks all."""
+    return [] if client == "claude" or (client == ASKED and not (further and client in THREE_TURNS_ALONE)) else [pytest.mark.long]
 
 
 def further(client):
