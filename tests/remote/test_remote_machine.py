@@ -552,7 +552,7 @@ def test_an_accident_between_pushes_loses_nothing(small_pieces, event, is_first,
 
 
 @pytest.mark.timeout(0)
-@pytest.mark.parametrize("steps", [300, pytest.param(STEPS, marks=pytest.mark.long)])
+@pytest.mark.parametrize("steps", [160, pytest.param(STEPS, marks=pytest.mark.long)])
 def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, small_pieces):
     DONE.clear()
     run_state_machine_as_test(

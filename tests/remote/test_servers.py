@@ -221,7 +221,7 @@ def assert_nothing_is_lost(place, url, pushers):
 
 
 @pytest.mark.parametrize("kind", ["moto", "file", "small"])
-@pytest.mark.parametrize("rounds", [5, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("rounds", [3, pytest.param(200, marks=pytest.mark.long)])
 def test_two_copies_that_push_at_the_same_moment_lose_nothing(tmp_path, places, kind, rounds):
     """200 once on 2026-11-28: 104 s with moto, 24 s with a directory, 34 s with the small server, and 0 of 1,200 checkpoints lost."""
     url = places[kind]()  # its variables are those of the two processes
