@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.command_in_process import InProcess
-from support.fake_client import Client, line_to_type
+from support.fake_client import Client, line_to_type, unfolded
 from support.git_repository import add_worktree, git, make_repository
 from support.picker_screen import run_picker
 from support.trees import plant
@@ -45,7 +45,7 @@ def test_a_restore_names_the_projects_inside_that_had_turns(nested, casrewind, r
     assert LIES in casrewind("restore", "@2", "-n", code=0).out
     assert casrewind.json("restore", "@2", "-n")["inner_projects"] == [{"path": "vendor/lib", "turns": 1, "paths": 1}]
     assert casrewind.json("restore", "@2", "-n", "--", "app.py")["inner_projects"] == []
-    assert LIES in outer.typed("/casrewind restore @2", agree=False)
+    assert LIES in unfolded(outer.typed("/casrewind restore @2", agree=False))
     assert LIES in casrewind("restore", "@2", "-y", code=0).err
     assert (root / "vendor/lib/lib.py").read_bytes() == b"lib\n"
     assert "of its own" not in casrewind("undo", "-n", code=0).out
@@ -61,7 +61,7 @@ def test_a_turn_that_changed_paths_of_another_project_is_not_the_smallest_step(n
     if has_turn:
         turn(inner, "inner", {}, OTHER)
     answer = typed(conversation, "/casrewind back --code")
-    assert (LIES in answer, "nothing has changed yet" in answer) == (has_turn, has_turn), answer
+    assert (LIES in unfolded(answer), "nothing has changed yet" in answer) == (has_turn, has_turn), answer
     assert (root / "app.py").read_bytes() == (b"two" if has_turn else b"one\n")
     if has_turn:
         assert "restored to" in typed(conversation, line_to_type(answer))

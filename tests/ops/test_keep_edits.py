@@ -283,7 +283,7 @@ def test_the_picker_leaves_alone_what_came_behind_esc_and_names_it(told, root, s
     told.edit({"own.txt": b"mine\n"})
     model, answers = TimelineModel(told.context), Answers(KEEP_EDITS, YES)
     result = model.restore(row_of(model, 2), CODE, (), answers)
-    named = "  left alone, may be yours: @2 ended unseen; --exact takes it back (4 paths):"
+    named = "  left alone, may be yours: @2 ended unseen (4 paths):"  # no option of a command line
     assert named in [line.text for line in answers.seen[1].lines] and named in [line.text for line in result.lines]
     assert (root / "repair.txt").read_bytes() == (root / "own.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
 
