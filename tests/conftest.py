@@ -66,11 +66,16 @@ def pytest_runtest_setup(item):
     _Places.module = item.path
 
 
+SIZES = {"long": 1800, "release": 7200}
+"""Seconds that a test of a size may take."""
+
+
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(config, items):
-    """Three sizes: what runs at every push, `long` (minutes each), `release` (ten minutes and more)."""
+    """Three sizes: what runs at every push, `long` (minutes each), `release` (ten minutes and more). One process says of each test of
+    another size that it is skipped. Several leave them out: to say it of four thousand takes half a minute."""
     _take_turns(items)
-    for size, most in (("long", 1800), ("release", 7200)):
+    for size, most in SIZES.items():
         skip = pytest.mark.skip(reason=f"{size}: needs --run-{size}")
         for item in items:
             if size in item.keywords:
@@ -85,6 +90,7 @@ def pytest_collection_modifyitems(config, items):
 
 
     if getattr(config.option, "loadgroup", False):
+        items[:] = [item for item in items if not any(item.get_closest_marker(size) and not config.getoption(f"--run-{size}") for size in SIZES)]
         _keep_modules_together(items)
         items[:] = _waiting_beside_working(items)
 
@@ -181,7 +187,7 @@ def memory(request):
     if request.config.option.on_disk or not os.access(shm, os.W_OK) or shutil.disk_usage(shm).free < 2 << 30:
         yield None
         return
-    with tempfile.TemporaryDirectory(prefix="casrewind-tests-", dir=shm, ignore_cleanup_errors=True) as place:
+    with tempfile.TemporaryDirectory(prefix="tests-", dir=shm, ignore_cleanup_errors=True) as place:
         yield Path(place)
 
 

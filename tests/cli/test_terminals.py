@@ -214,7 +214,7 @@ OTHERS = [pytest.param(line, marks=pytest.mark.long) for _, line in lines() if l
 """Help and version read nothing, so nothing says that they have begun."""
 
 
-@pytest.mark.parametrize("line", [*by_turns(BUSY, len(BUSY) // 2), *OTHERS], ids=" ".join)
+@pytest.mark.parametrize("line", [*by_turns(BUSY, len(BUSY) // 4), *OTHERS], ids=" ".join)
 def test_ctrl_c_in_the_middle(project, line):
     """Whenever it comes, there is no traceback, the exit code is 130 unless it was done by then, and the store is whole."""
     plant(project.root, {f"many/{n % 20}/f{n}": b"%d\n" % n for n in range(1500)})

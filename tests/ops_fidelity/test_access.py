@@ -202,7 +202,7 @@ def told(kind, restorer, op, text):
     print(f"| {kind} | {restorer} | {op} | {text} |")
 
 
-@pytest.mark.parametrize(("kind", "restorer"), by_turns(COLUMNS, 4))
+@pytest.mark.parametrize(("kind", "restorer"), by_turns(COLUMNS, 2))
 def test_what_displaces_a_file_has_its_access(place, kind, restorer):
     for op in (*DISPLACED, *(["mode"] if restorer != "second" else [])):  # another user's mode cannot be changed
         inner = place / op.replace(" ", "-")
@@ -345,7 +345,7 @@ def swap(project, data, new_mode=None):
 
 
 @pytest.mark.parametrize("when", ["before", "between plan and change"])
-@pytest.mark.parametrize(("kind", "restorer"), by_turns(SHARED, 2))
+@pytest.mark.parametrize(("kind", "restorer"), by_turns(SHARED, 1))
 def test_a_second_user_who_swaps_a_file_is_handed_nothing(place, kind, restorer, when, monkeypatch):
     for op in DISPLACED:
         if when != "before" and (op.startswith("continue") or op.startswith("abort")):
