@@ -174,7 +174,8 @@ def no_real_home(tmp_path_factory):
 
 IN_MEMORY = (
     "agents/ benchmarks/ cli/ client/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/ property/test_blame "
-    "property/test_laws property/test_path_histories property/test_rule_changes property/test_session_revert remote/ store/test_damage store/test_index store/test_merge_packs store/test_store"
+    "property/test_laws property/test_path_histories property/test_rule_changes property/test_session_revert remote/ scale/test_long_timelines "
+    "store/test_damage store/test_index store/test_merge_packs store/test_store"
 ).split()
 """Tests whose directories are in memory: a store syncs sixty times in a test, and these tests ask nothing of the disk. The
 others (scans, changes of the worktree, the store's files, kills, full disks) have a real file system."""

@@ -33,7 +33,7 @@ def told(client, prompt):
     return text[text.rindex(TOLD) :][:600] if TOLD in text else ""
 
 
-@pytest.mark.parametrize("kind", by_turns(list(resumed_clients.ALL[1:]), 1), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [*by_turns(list(resumed_clients.ALL[1:-1]), 1), pytest.param(resumed_clients.Opencode, marks=pytest.mark.long)], ids=lambda kind: kind.__name__)
 def test_a_turn_that_was_taken_back_is_told_once(tmp_path_factory, kind):
     person = kind(tmp_path_factory.mktemp("t"))
     client = person.client

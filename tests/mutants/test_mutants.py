@@ -11,7 +11,7 @@ from mutants import run
 
 from support import unprivileged
 
-SOME = 4
+SOME = 2
 MUTANTS = run.mutants()
 needs_patch = pytest.mark.skipif(shutil.which("patch") is None, reason="needs patch")
 

@@ -136,9 +136,10 @@ def built(tmp_path_factory):
     return stage
 
 
-@pytest.mark.parametrize(("source", "key", "way"), crossed(list(product(["file", "command"], KEYS)), WAYS))
-def test_a_command_with_the_key_that_its_store_has(built, source, key, way):
+@pytest.mark.parametrize(("key", "source_and_way"), crossed(KEYS, list(product(["file", "command"], WAYS))))
+def test_a_command_with_the_key_that_its_store_has(built, key, source_and_way):
     """The key in the store, or what the command prints, is right or not."""
+    source, way = source_and_way
     stage = built(source)
     if source == "command" and key == "empty":
         stage.give("")
