@@ -107,7 +107,6 @@ def _interpreter():
     if compiler is None:
         return None
     place = tempfile.mkdtemp(prefix="casrewind-fork-")
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
     made, source = os.path.join(place, "python"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "forked_python.c")
     subprocess.run([compiler, "-O1", "-Wall", "-Wextra", "-Werror", f'-DPYTHON="{sys.executable}"', "-o", made, source], check=True)
     return made
@@ -172,6 +171,8 @@ def _serve(asking, listener):
         if asking in ready:
             _, files, _, _ = socket.recv_fds(asking, 1, 5)
             if not files:
+                if place := os.path.dirname(listener.getsockname()):
+                    shutil.rmtree(place, ignore_errors=True)  # here: who asked may have been killed
                 os._exit(0)
             pid = os.fork()
             if pid == 0:
