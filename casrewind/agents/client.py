@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..model.cursor import Cursor
     from .carried_lines import CarriedLines
     from .hook_records import ClientAnswer, InstalledHook
-    from .transcript import Prompt, Value
+    from .transcript import Prompt, ShellCalls, Value
 
 TIERS = ("minimal", "balanced", "aggressive")
 """How often checkpoints are made. Each tier handles the events of the previous tier, and more."""
@@ -181,6 +181,10 @@ class SessionFormat(NamedTuple):
     """The keys that lead to the version in the first line."""
     never_rewritten: str = ""
     """The reason why a session of this client is never rewritten, "" = it may be."""
+    client_version: tuple[str, ...] = ()
+    """The keys that lead to the client's own version in a line, () = no line names it."""
+    shell: "ShellCalls | None" = None
+    """Where a transcript has the lines of shell that the agent ran, None = unknown."""
 
 
 class Client:

@@ -106,6 +106,10 @@ class CodexClient(client.ConversationClient):
         name=r"rollout-[0-9T-]{{19}}-{session}(_[0-9a-f-]+)?\.jsonl",
         line_id="",
         header=("payload", "id"),
+        client_version=("payload", "cli_version"),
+        shell=transcript.ShellCalls(
+            ("payload",), frozenset({"exec_command", "shell", "shell_command", "local_shell"}), ("arguments", "cmd|command")
+        ),
         never_rewritten="Codex keeps a copy of each session's turns, which would still show what was cut",
     )
 

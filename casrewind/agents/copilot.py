@@ -104,6 +104,8 @@ class CopilotClient(client.ConversationClient):
         header=("data", "sessionId"),
         version=1,
         version_path=("data", "version"),
+        client_version=("data", "copilotVersion"),
+        shell=transcript.ShellCalls(("data", "toolRequests"), frozenset({"bash"}), ("arguments", "command")),
     )
 
     def carried_lines(self) -> "CarriedLines":

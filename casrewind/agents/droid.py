@@ -74,6 +74,7 @@ class DroidClient(client.ConversationClient):
         header=("id",),
         version=2,
         version_path=("version",),
+        shell=transcript.ShellCalls(("message", "content"), frozenset({"Execute"}), ("input", "command")),
     )
 
     def carried_lines(self) -> "CarriedLines":

@@ -96,6 +96,7 @@ class GeminiClient(client.ConversationClient):
         resume="gemini --resume {session}",
         name=r"session-[0-9T-]{{16}}-{short}\.jsonl",
         header=("sessionId",),
+        shell=transcript.ShellCalls(("toolCalls",), frozenset({"run_shell_command"}), ("args", "command")),
     )
 
     def carried_lines(self) -> "CarriedLines":

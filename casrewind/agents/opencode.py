@@ -79,6 +79,8 @@ class OpencodeClient(client.ConversationClient):
         header=("id",),
         version=1,  # it names its own version
         version_path=("info", "version"),
+        client_version=("info", "version"),
+        shell=transcript.ShellCalls(("parts",), frozenset({"bash"}), ("state", "input", "command"), "tool"),
         never_rewritten="OpenCode keeps its sessions in a database, and only it writes there",
     )
 

@@ -113,6 +113,7 @@ class PiClient(client.ConversationClient):
         header=("id",),
         version=3,
         version_path=("version",),
+        shell=transcript.ShellCalls(("message", "content"), frozenset({"bash"}), ("arguments", "command")),
     )
 
     def carried_lines(self) -> "CarriedLines":

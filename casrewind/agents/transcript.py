@@ -299,3 +299,42 @@ def paths_in_calls(data: bytes, fields: Mapping[str, str]) -> tuple[str, ...]:
             elif block.get("type") == "tool_result" and block.get("is_error") is True:
                 failed.add(text_or_empty(block.get("tool_use_id")))
     return tuple(dict.fromkeys(path for call, path in named.items() if path and call not in failed))
+
+
+class ShellCalls(NamedTuple):
+    """Where a transcript has the lines of shell that the agent ran."""
+
+    calls: tuple[str, ...]
+    """The keys that lead from a line to its calls of tools, or to its only one."""
+    tools: frozenset[str]
+    """The names of tools that run a shell."""
+    command: tuple[str, ...]
+    """The keys that lead from a call to what the shell gets, a text or the words of a command; the last may be several, with | between."""
+    tool: str = "name"
+    """The key of a call with the name of its tool."""
+
+
+def commands_in_calls(data: bytes, shell: ShellCalls) -> list[str]:
+    """The lines of shell that the agent ran, in order."""
+    held = (member_at_keys(line.value, shell.calls) for line in parse_lines(data))
+    calls = (call for one in held for call in content_blocks(one if isinstance(one, list) else [one]))
+    found = (_command_at(call, shell.command) for call in calls if text_or_empty(call.get(shell.tool)) in shell.tools)
+    return [command for command in found if command]
+
+
+def _command_at(call: Value, keys: tuple[str, ...]) -> str:
+    """The line of shell to which these keys lead; "" for anything else."""
+    holder = member_at_keys(call, keys[:-1])
+    if isinstance(holder, str):
+        holder = parse_object(holder.encode("utf-8", "replace"))
+    given = next((value for key in keys[-1].split("|") if (value := object_or_empty(holder).get(key))), "")
+    words = [text_or_empty(word) for word in given] if isinstance(given, list) else []
+    if len(words) == 3 and words[1].startswith("-"):  # a shell, -c or -lc, and the line
+        return words[2]
+    return text_or_empty(given) or " ".join(words[:1])
+
+
+def newest_text_at(data: bytes, keys: tuple[str, ...]) -> str:
+    """The text to which these keys lead in the newest line that has one, or ""."""
+    lines = parse_lines_containing(data, keys[-1].encode()) if keys else ()
+    return next(filter(None, (text_or_empty(member_at_keys(line.value, keys)) for line in lines)), "")
