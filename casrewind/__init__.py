@@ -9,6 +9,7 @@ Every name is imported on first use: agents' hooks start this package many times
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than the rest of this module
     from .change.execute import Restored, WrittenDirectory
+    from .change.receipt import CameConversation, Receipt
     from .change.rewind import Chat, Rewound
     from .errors import (
         AgentError,
@@ -71,6 +72,7 @@ __all__ = [
     "Author",
     "AuthoredLines",
     "Blame",
+    "CameConversation",
     "CasrewindError",
     "Change",
     "Chat",
@@ -116,6 +118,7 @@ __all__ = [
     "Pulled",
     "Purged",
     "Pushed",
+    "Receipt",
     "RemoteConfig",
     "Reset",
     "Restored",
@@ -180,6 +183,7 @@ _ROOMS = {
     "upkeep.pins": "Marking",
     "upkeep.purge": "Gone Purged",
     "upkeep.purge_text": "Covered Holder TextPurged",
+    "change.receipt": "CameConversation Receipt",
     "change.rewind": "Chat Rewound",
     "upkeep.save": "Saved",
     "upkeep.status": "Status",

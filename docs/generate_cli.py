@@ -129,7 +129,7 @@ CODES = """## Exit codes
 |---|---|
 | 0 | done; special files, ignored files and built-in excludes do not change that |
 | 1 | another failure; the message names it |
-| 3 | done, but something was left out: a planned path, a missing path, or a file that was unreadable or kept changing; of a bisect: several states may be the first bad one |
+| 3 | done, but something was left out: a planned path, a missing path, or a file that was unreadable or kept changing; of a bisect: several states may be the first bad one; of what another machine sent: a file or a message is lacking |
 | 10 | no project, or no store for it yet |
 | 11 | another command holds the lock, or an interrupted restore needs `--continue` or `--abort` |
 | 12 | the store has a format that this version does not know |

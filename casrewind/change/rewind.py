@@ -28,6 +28,7 @@ from ..model import cursor as cursors
 from ..model import rewind_record as rewinds
 from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
+from ..store.arrivals import Arrival, record_arrival
 from .earlier_fork import find_earlier_fork
 from .execute import Restored
 from .restore import prepare_restore
@@ -101,6 +102,8 @@ class ChatCut(NamedTuple):
     """Another machine had it: it keeps its id, if no session here has that id."""
     may_be_there: bool = False
     """If no file changes, an earlier fork of the same moment is as good as a new one."""
+    brings_all: bool = False
+    """All files of the checkpoint come, too, and no edits are kept."""
 
 
 class RewindChange:
@@ -137,7 +140,15 @@ class RewindChange:
         asking = confirm if self._refused is None else self._refuse
         done = self._with_files(None if self._files is None else self._files.carry_out(asking))
         made = None if self._chat is None else _write_and_record(self._context, self._chat, done.restored)
+        if self._chat is not None and self._chat.is_foreign and self._files is not None:
+            self._note_arrival(self._chat, made)
         return done._replace(chat=made, dry_run=False)
+
+    def _note_arrival(self, chat: ChatCut, made: Chat | None) -> None:
+        assert chat.point is not None
+        where = ("", "") if made is None else (made.session, made.path)
+        arrival = Arrival(chat.point.id, chat.point.more.machine, os.fsdecode(chat.point.root), *where, whole=chat.brings_all)
+        record_arrival(self._context.store.path, self._context.root.key, arrival)
 
     def _with_files(self, restored: Restored | None) -> Rewound:
         if self._refused is not None and restored is not None and (restored.actions or restored.kept):
@@ -218,7 +229,7 @@ def prepare_rewind(
     """The change that rewinds a conversation to a checkpoint, as a fork or `in_place`. With `both`, the files are restored too. The
     checkpoint of a prompt means: before the prompt. Raises as `prepare_back`."""
     conversation = conversations.find_for_checkpoint(context, point)
-    cut = _cut_transcript_at(context, conversation, point)
+    cut = cut_transcript_at(context, conversation, point)
     if in_place:
         _refuse_rewrite_in_place(context, conversation, cut)
     everything = conversation.client.prompts(conversation.data)
@@ -233,7 +244,8 @@ def prepare_rewind(
         files = prepare_restore(context, point, scope=scope, skip_damaged=skip_damaged, keep_edits=keep_edits, others=others)
     notes = () if is_foreign else _notes_for_user(context, conversation)
     planned = Rewound(None, taken, None, notes, dry_run=True, transcript=conversation.path, machine=point.more.machine)
-    return RewindChange(context, files, ChatCut(conversation, cut, point, in_place, is_foreign), planned)
+    chat = ChatCut(conversation, cut, point, in_place, is_foreign, brings_all=not (scope or keep_edits or skip_damaged))
+    return RewindChange(context, files, chat, planned)
 
 
 def _removed_prompts(conversation: Conversation, everything: Iterable[Prompt], cut: bytes | None) -> tuple[str, ...]:
@@ -250,7 +262,7 @@ def fork_into(context: Context, point: Checkpoint, directories: Sequence[str], *
     were made until then stay, and the error names them.
     """
     conversation = conversations.find_for_checkpoint(context, point)
-    cut = _cut_transcript_at(context, conversation, point)
+    cut = cut_transcript_at(context, conversation, point)
     is_foreign = bool(point.more.machine)
     taken = () if is_foreign else _removed_prompts(conversation, conversation.client.prompts(conversation.data), cut)
     notes = () if is_foreign else _notes_for_user(context, conversation)
@@ -290,16 +302,23 @@ def take_over_conversation(context: Context, point: Checkpoint) -> Chat | None:
     A checkpoint without a conversation means the newest one before it that has one. The session keeps its id, unless the
     client has a session with that id: then this is a fork. Raises AgentError, StoreFull; then nothing was written.
     """
-    point = context.store.checkpoint(point.id) or point
-    if not (point.session and point.cursor):
-        earlier = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq < point.seq)
-        point = next((one for one in earlier if one.session and one.cursor), point)
+    point = checkpoint_with_conversation(context, point)
     conversation = conversations.find_for_checkpoint(context, point)
-    cut = _cut_transcript_at(context, conversation, point)
+    cut = cut_transcript_at(context, conversation, point)
     return _write_and_record(context, ChatCut(conversation, cut, point, is_foreign=True), None)
 
 
-def _cut_transcript_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
+def checkpoint_with_conversation(context: Context, point: Checkpoint) -> Checkpoint:
+    """The checkpoint as the store has it; if it has no conversation, the newest one before it that has one, if there is one."""
+    point = context.store.checkpoint(point.id) or point
+    if point.session and point.cursor:
+        return point
+    earlier = (one for one, _ in context.store.checkpoints() if one.worktree == point.worktree and one.seq < point.seq)
+    return next((one for one in earlier if one.session and one.cursor), point)
+
+
+def cut_transcript_at(context: Context, conversation: Conversation, point: Checkpoint) -> bytes | None:
+    """The conversation as it was at a checkpoint of it; None if nothing was said before. Raises AgentError, StoreDamaged."""
     client, cursor = conversation.client, cursors.decode(point.cursor)
     if point.trigger == checkpoints.PROMPT:
         prompts = client.prompts(conversation.data, every=True)

@@ -27,8 +27,8 @@ TAKEN_FROM = "taken_from"
 (_FILES, _BYTES, _ADDED, _MODIFIED, _REMOVED, _SKIPPED, _FLAGS, _CURSOR, _TRANSCRIPT, _ELAPSED) = range(13, 23)
 (_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT) = range(23, 30)
 (_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE, _META, _ORIGIN) = range(30, 39)
-_SUBAGENT, _SUBAGENT_TYPE, _SUBAGENT_ROOT, _WRITTEN, _SUBAGENT_TASK = range(39, 44)
-_MORE = range(_TURN, _SUBAGENT_TASK + 1)
+_SUBAGENT, _SUBAGENT_TYPE, _SUBAGENT_ROOT, _WRITTEN, _SUBAGENT_TASK, _IGNORED_THERE, _CLIENT_VERSION = range(39, 46)
+_MORE = range(_TURN, _CLIENT_VERSION + 1)
 
 
 class Circumstances(NamedTuple):
@@ -43,7 +43,9 @@ class Circumstances(NamedTuple):
     that a program gave the save, or TAKEN_FROM. `origin`: the beginning of the id of the chain that a pulled one came from.
     `subagent`: the client's id of the subagent that began or ended, `subagent_type` its type, `subagent_root` the path of the linked
     worktree inside the root in which it works, "" = none. `written`: at its end, the paths that its tools named as written, below
-    the root, with NUL between them; `subagent_task`: what it was started for, in its client's words.
+    the root, with NUL between them; `subagent_task`: what it was started for, in its client's words. `ignored_there`: in what a push
+    sends, ignored paths of its machine that tools do not make again, with NUL between them; a directory ends in a slash.
+    `client_version`: there, too, the version of the agent's client, if its conversation names none.
     """
 
     turn: str = ""
@@ -67,6 +69,8 @@ class Circumstances(NamedTuple):
     subagent_root: str = ""
     written: str = ""
     subagent_task: str = ""
+    ignored_there: str = ""
+    client_version: str = ""
 
 
 NOTHING_ELSE = Circumstances()
@@ -191,7 +195,7 @@ def decode(seq: int, data: bytes) -> Checkpoint:
 def _encode_more(more: Circumstances) -> list[tuple[int, tlv.Value]]:
     """The fields that say something. A truth value is a number, too."""
     meta = tlv.encode_list(tlv.text(text) for pair in more.meta for text in pair)
-    plain = zip(_MORE, (*more[:-7], meta, *more[-6:]), strict=True)
+    plain = zip(_MORE, (*more[:-9], meta, *more[-8:]), strict=True)
     found = [(tag, int(value) if isinstance(value, bool) else value) for tag, value in plain if value is not None]
     return [(tag, value) for tag, value in found if value or tag == _TELLS_ENDS]
 
@@ -219,6 +223,8 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         subagent_root=got.text(_SUBAGENT_ROOT),
         written=got.text(_WRITTEN),
         subagent_task=got.text(_SUBAGENT_TASK),
+        ignored_there=got.text(_IGNORED_THERE),
+        client_version=got.text(_CLIENT_VERSION),
     )
 
 

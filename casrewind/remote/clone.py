@@ -13,6 +13,7 @@ from contextlib import suppress
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
 from ..change import restore_to, rewind
+from ..change.receipt import Receipt, find_receipt
 from ..change.rewind import Chat
 from ..context import Context
 from ..extras import refuse_without_libraries
@@ -24,6 +25,7 @@ from ..model import cursor as cursors
 from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..settings import Settings, close_context, open_context, store_path
+from ..store.arrivals import Arrival, record_arrival
 from ..store.store import Store
 from ..worktree import root as roots
 from . import cut_clones
@@ -45,7 +47,7 @@ class Cloned(NamedTuple):
     """The result of a clone: the new root, the checkpoint whose files it has, its machine, the number of files and of
     checkpoints that are in the new store, the conversation that was written (None: there is none), and sentences about what
     could not be taken. `strangers`: the number of objects that nobody with the key put there. `note`: that the machine is the newest of
-    several of its name, or ""."""
+    several of its name, or "". `receipt`: what is here of what was sent, None if that could not be worked out: `problems` says why."""
 
     root: str
     point: Checkpoint
@@ -56,6 +58,7 @@ class Cloned(NamedTuple):
     problems: tuple[str, ...]
     strangers: int = 0
     note: str = ""
+    receipt: Receipt | None = None
 
 
 _NAMESAKES = 64
@@ -123,6 +126,7 @@ def clone(
         except errors.CasrewindError as error:
             problems.append(f"the conversation was not written: {error}")
         cut_clones.mark_done(place)
+        receipt = _receipt_of(context, found.read.machine, point, chat, problems)
     except BaseException:
         close_context(context)
         if begun is None:
@@ -132,7 +136,20 @@ def clone(
         raise
     close_context(context)
     said = (*found.problems, *arriving.problems, *problems)
-    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, len(remote.files.strangers.met), note)
+    strangers = len(remote.files.strangers.met)
+    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, strangers, note, receipt)
+
+
+def _receipt_of(context: Context, machine: str, point: Checkpoint, chat: Chat | None, problems: list[str]) -> Receipt | None:
+    """The receipt of a clone. None if it cannot be worked out: `problems` gets the reason, and the clone stays."""
+    where = ("", "") if chat is None else (chat.session, chat.path)
+    arrival = Arrival(point.id, machine, os.fsdecode(point.root), *where, whole=True)
+    record_arrival(context.store.path, context.root.key, arrival)
+    try:
+        return find_receipt(context)
+    except (errors.CasrewindError, OSError) as error:
+        problems.append(f"what came was not compared with what was sent: {error}")
+        return None
 
 
 def _open_remote(

@@ -5,17 +5,21 @@ the last turn were in no checkpoint. And a file leaves the machine of which nobo
 """
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 
-from .. import agents, errors
+from .. import agents, errors, programs
 from .._typing import NamedTuple
-from ..agents import client_process
+from ..agents import client_process, run_program
+from ..change.receipt import MOST_IGNORED
 from ..context import Context
 from ..history import compare
 from ..model import diff as diffs
+from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.manifest import DIR
 from ..store import push_notes
 from ..store.reachability import HOLDS, reference_of_file
 from ..upkeep.save import Saved, save
+from ..upkeep.unprotected import find_unprotected, name_of
 from .piece import CONTAINER, CONTENT
 from .sync_state import StateFiles
 
@@ -96,3 +100,27 @@ def find_outgoing(context: Context, directory: str, *, with_now: bool) -> Outgoi
     seen = compare.scan_worktree(context)
     changes = [*diffs.diff(seen.load, before.get(context.root.key), seen.tree)]
     return Outgoing(tuple(found | dict.fromkeys(added(changes))), diffs.count(changes))
+
+
+def with_receipt_facts(context: Context, points: list[Checkpoint]) -> list[Checkpoint]:
+    """These checkpoints of this machine as they are sent: the newest one of this root also tells what a receipt names and nothing else
+    says. That is which ignored paths stay here, and the version of the agent's client if its conversation names none."""
+    own = [point for point in points if point.worktree == context.root.key and point.is_saved and point.trigger != SAFETY]
+    if not own:
+        return points
+    told = own[-1].more._replace(ignored_there=_ignored_names(context), client_version=_version_of_client(context, own[-1]))
+    return [point._replace(more=told) if point is own[-1] else point for point in points]
+
+
+def _ignored_names(context: Context) -> str:
+    with suppress(errors.CasrewindError, OSError):
+        return b"\0".join(map(name_of, find_unprotected(context)[:MOST_IGNORED])).decode("utf-8", "surrogateescape")
+    return ""
+
+
+def _version_of_client(context: Context, point: Checkpoint) -> str:
+    with suppress(errors.CasrewindError):
+        client, environ = agents.load_conversation_client(point.agent), {"HOME": context.homes.home, **context.homes.environ}
+        program = None if client.sessions.client_version else programs.find_program(client.program, environ)
+        return (run_program.ask_version(program, environ)[0] or "") if program else ""
+    return ""

@@ -26,6 +26,7 @@ from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
 from .collect import about_to_empty, end_chain, replace_by_empty
 from .objects import ObjectGone
+from .outgoing import with_receipt_facts
 from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, REMOVED, PieceBuilder, PieceReader, reseal
 from .piece_errors import PieceDamaged
 from .piece_names import all_pieces_of, piece_name
@@ -256,9 +257,9 @@ class _Push:
             since = LedgerPosition()
             records, now = self._store.records_after(since, *KINDS)
         points = [point for point in self._store.checkpoints_after(since.seq) if point.seq <= now.seq]
-        known = {point.id for point in points}
-        again = [self._store.checkpoint(identity) for identity in self._files.state.left if identity not in known]
+        again = [self._store.checkpoint(identity) for identity in self._files.state.left if identity not in {one.id for one in points}]
         own = [point for point in (*again, *points) if point is not None and not point.more.machine]
+        own = with_receipt_facts(self._context, own) if self._remote.config.conversations else own
         return own, [(one.kind, one.seq, one.payload) for one in self._records_of_own_checkpoints(records)], now
 
     def _records_of_own_checkpoints(self, records: Sequence[ledger.Record]) -> Iterator[ledger.Record]:

@@ -21,7 +21,7 @@ _OLDER_FORMATS = frozenset(f"casrewind store {version}\n".encode() for version i
 _DIRECTORIES = ("packs", "locks", "tmp", "journals")
 _FILES = ("ledger", "purging", "gc", "session.json", "log", "log.seen", "log.old", "ballast", "rules")
 _OWN_NAMES = frozenset(
-    {*_DIRECTORIES, *_FILES, "sessions", "origins", "bisects", "index", "damaged", "remotes", "shown", "ignored", "reviews"}
+    {*_DIRECTORIES, *_FILES, "sessions", "origins", "bisects", "index", "damaged", "remotes", "shown", "ignored", "reviews", "arrivals"}
 )
 _OWN_STARTS = ("ledger.", "index.old-")
 _REMOTE = frozenset(

@@ -31,7 +31,12 @@ def name_new(context: Context) -> list[IgnoredEntry]:
             return []
     found = find_ignored(context.tree, context.policy, places, with_recreatable=False, most=_ENTRIES_IN_HOOK).entries
     before = record_named(context, found, searched)
-    return [entry for entry in found if not before.get(_name_of(entry), _NEVER).in_client]
+    return [entry for entry in found if not before.get(name_of(entry), _NEVER).in_client]
+
+
+def find_unprotected(context: Context) -> list[IgnoredEntry]:
+    """The ignored entries that tools do not make again, smallest first, as far as a short look finds them. Raises OSError."""
+    return find_ignored(context.tree, context.policy, with_recreatable=False, most=_ENTRIES_IN_HOOK).entries
 
 
 def record_named(context: Context, entries: Iterable[IgnoredEntry], searched: str | None = None) -> Mapping[bytes, Named]:
@@ -40,7 +45,7 @@ def record_named(context: Context, entries: Iterable[IgnoredEntry], searched: st
     rows, now_ns, in_client = NamedIgnored(context.store.path, context.root.key), time.time_ns(), searched is not None
     before, earlier = rows.read()
     fresh = {}
-    for name in (_name_of(entry) for entry in entries if not entry.is_recreatable):
+    for name in (name_of(entry) for entry in entries if not entry.is_recreatable):
         row = before.get(name, _NEVER)
         if abs(now_ns - row.seen_ns) > _FRESH_NS or in_client > row.in_client:
             fresh[name] = Named(now_ns, in_client or row.in_client)
@@ -64,5 +69,6 @@ def find_gone(context: Context) -> list[tuple[bytes, int]]:
     return gone
 
 
-def _name_of(entry: IgnoredEntry) -> bytes:
+def name_of(entry: IgnoredEntry) -> bytes:
+    """The path of an entry; that of a directory ends in a slash."""
     return entry.path + b"/" * entry.is_dir

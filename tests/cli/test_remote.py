@@ -106,7 +106,8 @@ def test_clone_makes_a_project_and_refuses_another_place(sandbox, laptop, url):
     sandbox("save", "-m", "now the printer", code=0)
     sandbox("push", code=0)
     said = without_numbers(laptop("clone", url, "shop", code=0).out).splitlines()
-    assert said == ["restored 2 files into shop", '  ID, N s ago, "now the printer", of sandbox-4']
+    receipt = ["receipt: files 2 of 2 exact", "         no conversation belongs to the checkpoint"]
+    assert said == ["restored 2 files into shop", '  ID, N s ago, "now the printer", of sandbox-4', *receipt]
     assert (Path(laptop.root) / "shop" / "lib" / "x.py").read_bytes() == b"x\n"
     refused = laptop("clone", url, "shop", code=14)
     assert refused.err.startswith("casrewind: ") and refused.err.endswith("is not empty; give clone a new or an empty directory\n")

@@ -93,6 +93,15 @@ def told(request, tmp_path_factory):
     second.client.stop()
 
 
+def test_the_receipt_finds_each_message_in_what_the_client_has(told):
+    """OpenCode itself writes its session."""
+    receipt, chat = told.cloned["receipt"], told.cloned["receipt"]["conversation"]
+    assert (receipt["exact"], chat["exact"], chat["why_not"], chat["prompts"]) == (receipt["files"], True, None, 2), chat
+    assert chat["messages"] == chat["messages_here"] >= 4
+    assert set(receipt["programs"]) <= {chat["agent"]}, "the client of this test may be on no PATH"
+    assert chat["version_here"] in (None, chat["version_there"]), chat
+
+
 def test_the_client_goes_on_with_exactly_the_old_turns(told):
     call = [f"call {told.second.shell}", "result"]
     old = ["user: please note it", *call, "assistant: Noted.", "user: and more", *call, "assistant: More."]

@@ -61,5 +61,6 @@ def test_each_command_of_the_page_does_what_the_page_says(tmp_path):
                 assert (tmp_path / "laptop" / "shop" / "app.py").read_bytes() == b"two\n"
     assert (tmp_path / "laptop" / "shop" / "app.py").read_bytes() == b"three\n"
     assert not (tmp_path / "laptop" / "drill").exists()
+    assert any("receipt: files 2 of 2 exact\n" in one for one in shown)
     assert "sound: 3 checkpoints" in shown[-1] and f"sound: 1 machine on {url} (each blob read, " in shown[-1]
     assert "  sandbox-4: 3 checkpoints, " in shown[-1]

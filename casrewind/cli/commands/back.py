@@ -179,7 +179,7 @@ def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str
         return RewindChange(context, restores.prepare_restore(context, point, keep_edits=question.keep_edits), None, planned)
 
     try:
-        return rewind_and_report(prepare, options, done, question)
+        return rewind_and_report(prepare, options, done, question, arrives_in=context if files and chat else None)
     except errors.AgentError as error:
         hint = f"casrewind back {word} --code takes the files over" if options.what == "both" else error.hint
         raise errors.AgentError(error.problem, hint) from error

@@ -6,6 +6,7 @@ from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
 from ...remote import clone as clones
 from ..grammar.options import JSON, Command, Option, flag
+from ..show.received import receipt_lines, receipt_shape
 from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
 from ..terminal.questions import can_person_answer
@@ -23,6 +24,7 @@ COMMAND = Command(
         Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
         Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
         flag("--all", "all checkpoints of that machine"),
+        flag("--strict", "end with 3 also if a program or an ignored file is lacking"),
         *CONNECTION, JSON,
     ),
     is_alone=True,
@@ -45,7 +47,7 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         print_json({
             "root": found.root, "checkpoint": point.id, "machine": found.machine, "files": found.files,
             "checkpoints": found.checkpoints, "resume": None if found.chat is None else found.chat.resume, "problems": list(found.problems),
-            "strangers": found.strangers,
+            "strangers": found.strangers, **receipt_shape(found.receipt),
         })  # fmt: skip
     else:
         print_line(f"restored {plural(found.files, 'file')} into {printable(name)}")
@@ -54,6 +56,8 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         print_line(f"  {point.id}, {age_in_words(point.created_ns)}{said}, of {found.machine}")
         if options.all:
             print_line(f"  {plural(found.checkpoints, 'checkpoint')} came along: casrewind -C {printable(name)} list")
+        if found.receipt is not None:
+            print_lines(receipt_lines(found.receipt))
         if found.chat is not None:
             print_lines([Line(f"continue the conversation: {found.chat.resume}", is_whole=True)])
     if found.note:
@@ -61,4 +65,6 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     for problem in found.problems:
         remark(f"casrewind: {problem}")
     remark_on_strangers(found.strangers, options.url)
-    return REMARKS if found.problems else OK
+    receipt = found.receipt
+    is_enough = receipt is not None and (receipt.is_complete if options.strict else receipt.has_come)
+    return OK if is_enough and not found.problems else REMARKS

@@ -158,7 +158,7 @@ def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "
             context, point, both=both, scope=scope, skip_damaged=options.skip_damaged, keep_edits=question.keep_edits
         )
 
-    return rewind_and_report(prepare, options, done, question)
+    return rewind_and_report(prepare, options, done, question, arrives_in=context if both and point.more.machine else None)
 
 
 def _has_conversation(context: "Context", point: "Checkpoint") -> bool:

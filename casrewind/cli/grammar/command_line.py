@@ -142,6 +142,7 @@ class ParsedOptions(_Namespace):
     since_review: bool
     skip_damaged: bool
     strangers: bool
+    strict: bool
     store: str | None
     text: str | None
     tier: str | None

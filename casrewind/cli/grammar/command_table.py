@@ -67,6 +67,7 @@ COMMANDS = {
     "push": Listed("Send the new checkpoints to the remote", REMOTE, common=True),
     "pull": Listed("Fetch the checkpoints of other machines from the remote", REMOTE),
     "clone": Listed("Make a new project from a checkpoint on a remote", REMOTE),
+    "receipt": Listed("Show what came from another machine, and what is lacking here", REMOTE),
     "export": Listed("Write checkpoints to standard output", REMOTE),
     "import": Listed("Read the checkpoints that export wrote", REMOTE),
     "jump": Listed("Same as restore --both", ADVANCED),

@@ -4,18 +4,21 @@ import os
 import subprocess
 from collections.abc import Callable
 
-from ... import launch
+from ... import errors, launch
 from ..._typing import TYPE_CHECKING
+from ...change.receipt import Receipt, find_receipt
 from ...change.rewind import RewindChange, Rewound
 from ...history.conversation import RewindTarget
 from ...model.at_risk import NO_EDITS
 from ..show import restored, shapes
+from ..show.received import receipt_shape
 from ..show.rewound import fork_shape, rewound_lines
 from ..terminal.lines import OK, REMARKS, Done, note, print_json, print_lines
 from .carry_out import carry_out_or_decline
 from .question import PlanQuestion
 
 if TYPE_CHECKING:
+    from ...context import Context
     from ..grammar.command_line import ParsedOptions
 
 _TOOLS = (
@@ -32,9 +35,11 @@ _PATIENCE = 5.0
 
 
 def rewind_and_report(
-    prepare: Callable[[], RewindChange], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None
-) -> int:
-    """Carry out the rewind that `prepare` returns, after its question, and report the result."""
+    prepare: Callable[[], RewindChange], options: "ParsedOptions", done: Done, question: PlanQuestion, target: RewindTarget | None = None,
+    arrives_in: "Context | None" = None,
+) -> int:  # fmt: skip
+    """Carry out the rewind that `prepare` returns, after its question, and report the result. `arrives_in`: the project that gets the
+    files and the conversation of another machine."""
     report = carry_out_or_decline(prepare, question, dry_run=options.dry_run)
     if report is None:
         return OK
@@ -42,12 +47,20 @@ def rewind_and_report(
     if report.restored is not None and report.dry_run:
         question.find_outside_edits(report.restored.actions)
         question.find_inner_turns(report.restored.actions)
-    return print_rewound(report, options, target, question)
+    if arrives_in is None or report.dry_run:
+        return print_rewound(report, options, target, question)
+    try:
+        receipt = find_receipt(arrives_in)
+    except errors.CasrewindError as error:  # the files and the conversation are here
+        note(f"what came was not compared with what was sent: {error}")
+        return max(REMARKS, print_rewound(report, options, target, question))
+    return print_rewound(report, options, target, question, receipt)
 
 
 def print_rewound(
-    report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None
-) -> int:
+    report: Rewound, options: "ParsedOptions", target: RewindTarget | None = None, question: PlanQuestion | None = None,
+    receipt: Receipt | None = None,
+) -> int:  # fmt: skip
     """Print what a rewind did, or would do, as text or JSON. Returns the exit code."""
     copied = None
     if getattr(options, "copy", False) and report.prompts and not report.dry_run:
@@ -55,16 +68,18 @@ def print_rewound(
         if copied is None:
             note("no clipboard tool was found (wl-copy, xclip, xsel, pbcopy, tmux): nothing was copied")
     if options.json:
-        print_json(_rewound_json(report, target, question) | ({"copied": copied is not None} if options.command == "back" else {}))
+        came = {} if receipt is None else receipt_shape(receipt)
+        print_json(_rewound_json(report, target, question) | came | ({"copied": copied is not None} if options.command == "back" else {}))
     else:
         goal, outside = (restored.NO_TARGET, NO_EDITS) if question is None else (question.target, question.outside)
         is_inside = bool(os.environ.get(launch.INSIDE))
         told = {line.text for line in question.notes} if question is not None and question.is_called else ()
         report = report._replace(notes=tuple(words for words in report.notes if words not in told))
-        print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside))
+        print_lines(rewound_lines(report, goal, outside=outside, copied=copied, is_inside=is_inside, receipt=receipt))
         if report.dry_run and question is not None:
             print_lines(restored.inner_lines(question.inner))
-    return REMARKS if report.restored is not None and report.restored.incomplete else OK
+    is_whole = receipt is None or receipt.has_come
+    return OK if is_whole and not (report.restored is not None and report.restored.incomplete) else REMARKS
 
 
 def _rewound_json(report: Rewound, target: RewindTarget | None, question: PlanQuestion | None) -> shapes.Shape:

@@ -7,10 +7,12 @@ from ..._typing import TYPE_CHECKING
 from ...messages import enumerated, plural, printable, shell_quoted_path
 from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
+from .received import receipt_lines
 from .restored import NO_TARGET, RestoreTarget, foreign_lines, outside_lines, restored_lines, way_back_lines
 from .text import SHOWN, Line
 
 if TYPE_CHECKING:
+    from ...change.receipt import Receipt
     from ...change.rewind import Chat, Forks, Rewound
     from .shapes import Shape
 
@@ -22,7 +24,7 @@ _WIDTH = 160
 
 def rewound_lines(
     report: "Rewound", target: RestoreTarget = NO_TARGET, *, outside: OutsideEdits = NO_EDITS, copied: str | None = None,
-    is_inside: bool = False,
+    is_inside: bool = False, receipt: "Receipt | None" = None,
 ) -> Iterator[Line]:  # fmt: skip
     """What was done, then how the conversation goes on, then how to undo it. `is_inside`: a person reads it in a client.
     `outside`: the paths that were edited outside of a turn. `copied`: the tool that has the removed prompts, or None."""
@@ -41,6 +43,8 @@ def rewound_lines(
         yield from foreign_lines(report.restored.foreign)
     elif target.name and not report.dry_run:
         yield Line(f"back {target.name}")
+    if receipt is not None:
+        yield from receipt_lines(receipt)
     if report.dry_run and report.machine:
         yield Line(f"would bring the conversation of {printable(report.machine)} here")
     elif report.dry_run and report.transcript:
