@@ -106,14 +106,18 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def age_in_words(nanoseconds: int) -> str:
     """The time since a moment, for people."""
-    seconds = (time.time_ns() - nanoseconds) / 1e9
-    if seconds < 0:
-        return "in the future"
+    since = time.time_ns() - nanoseconds
+    return "in the future" if since < 0 else f"{duration_in_words(since)} ago"
+
+
+def duration_in_words(nanoseconds: int) -> str:
+    """A duration of at least 0, for people, rounded down."""
+    seconds = nanoseconds / 1e9
     for step, unit in ((60, "s"), (60, "min"), (24, "h"), (365, "d")):
         if seconds < step:
-            return f"{int(seconds)} {unit} ago"
+            return f"{int(seconds)} {unit}"
         seconds /= step
-    return f"{plural(int(seconds), 'year')} ago"
+    return plural(int(seconds), "year")
 
 
 def format_moment(moment_ns: int) -> str:

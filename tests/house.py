@@ -195,8 +195,8 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 41_460),
-    Figure("modules", modules, 375),
+    Figure("lines of code", lines_of_code, 41_881),
+    Figure("modules", modules, 380),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 23),
     Figure("exceptions that are answers", answers, 1),

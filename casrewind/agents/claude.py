@@ -113,8 +113,7 @@ class ClaudeClient(client.ConversationClient):
         resume_inside="/resume {session}",  # its list is sorted by messages: a fork with old ones is not the first
         by_project=True,
         line_id="uuid",
-        client_version=("version",),
-        shell=transcript.ShellCalls(("message", "content"), frozenset({"Bash"}), ("input", "command")),
+        client_version=("version",), shell=transcript.ShellCalls(("message", "content"), frozenset({"Bash"}), ("input", "command")),
     )
 
     def carried_lines(self) -> "CarriedLines":

@@ -22,7 +22,7 @@ from ..history import turns_elsewhere
 from ..history.conversation import Conversation, RewindTarget
 from ..history.provenance import OtherSessions
 from ..history.taken_back_turns import skipped_in_words, taken_back_error
-from ..messages import enumerated, printable
+from ..messages import duration_in_words, enumerated, printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import rewind_record as rewinds
@@ -388,7 +388,7 @@ def _checkpoint_of_prompt(context: Context, goal: RewindTarget) -> tuple[Checkpo
             why = "the files were not saved at that prompt, because the project was too slow"
     if choice is None:
         raise errors.CheckpointNotFound(f"{why}, and no earlier checkpoint exists", CHAT_ALONE)
-    age = _duration_in_words(limit - choice.created_ns) + " before the prompt" if limit else "the one before it"
+    age = duration_in_words(max(limit - choice.created_ns, 0)) + " before the prompt" if limit else "the one before it"
     return choice, f"{why}; the nearest before it is {choice.id} ({choice.trigger.replace('_', ' ')}, {age})"
 
 
@@ -397,14 +397,6 @@ def _was_saved_late(context: Context, point: Checkpoint) -> bool:
         return bool(context.store.domain(point.domain).late)
     except (errors.BlobMissing, errors.BlobCorrupt):
         return False  # the restore reports the damage
-
-
-def _duration_in_words(ns: int) -> str:
-    seconds = max(ns // 1_000_000_000, 0)
-    for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {name}"
-    return f"{seconds} s"
 
 
 def _write_and_record(context: Context, chat: ChatCut, restored: Restored | None) -> Chat | None:
