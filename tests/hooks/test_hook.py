@@ -190,7 +190,7 @@ def test_a_command_in_the_client_is_done_and_answered_without_the_model(started,
     plant(root, {"a": b"wrong"})
     assert "restored" in started.typed("/casrewind restore last")
     assert (root / "a").read_bytes() == b"1"
-    for prompt, word in (("/casrewind", "session start"), ("/casrewind undo", "undone"), ("/casrewind restore nope", "no checkpoint"),
+    for prompt, word in (("/casrewind", "restored to the session s"), ("/casrewind undo", "undone"), ("/casrewind restore nope", "no checkpoint"),
                          ("/casrewind rm -rf", "/casrewind [list]"), ("/casrewind restore 'x", "quotation mark")):  # fmt: skip
         assert word in started.typed(prompt)
     assert (root / "a").read_bytes() == b"wrong"

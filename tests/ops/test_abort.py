@@ -68,7 +68,7 @@ def test_a_turn_in_which_an_interrupted_restore_ends_has_the_agents_files_alone(
 def rows(workspace):
     """The rows of the list, newest first, each as its kind with the paths that it changed."""
     view = TurnView(workspace._context)
-    return [(getattr(row, "kind", "turn"), sorted(change.path.decode() for change in row.changes or ())) for row in view.rows() if not isinstance(row, SavedRow)]
+    return [((getattr(row, "kind", "") or "turn"), sorted(change.path.decode() for change in row.changes or ())) for row in view.rows() if not isinstance(row, SavedRow)]
 
 
 def test_a_turn_that_ran_before_the_interrupted_restore_keeps_what_the_agent_does_behind_the_abort(workspace, root, settings, target):
