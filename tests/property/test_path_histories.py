@@ -256,7 +256,10 @@ def expected(history, turns, *, shared=False):
                 result[place] = file
     now, homeless = history.files, set()
     for name in left:
-        homeless |= {old.word for _, old, _ in steps[name] if old is not None and (now[name] is None or now[name].word != old.word)}
+        had = {old.word for _, old, _ in steps[name] if old is not None}
+        if had:  # and what it had while these turns ran
+            had |= {file.word for turn, _, _ in steps[name] for seen in history.seen[turn.first : turn.last + 1] if (file := seen[name])}
+        homeless |= {word for word in had if now[name] is None or now[name].word != word}
     for name in NAMES:
         is_put_there = any(new is not None and (old is None or old.word != new.word) for _, old, new in steps[name])
         is_homeless = name not in left and now[name] is not None and now[name].word in homeless
