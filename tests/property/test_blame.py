@@ -96,8 +96,17 @@ class Judge:
         if not self.is_right(made, covering, author):
             told = f"{path}: {line!r} of {made}, covered by {covering}: {author}"
             is_moved = self.was_moved_and_rewritten(line)
-            assert is_moved or self.history.came_out_of_ignored(line), told
+            assert is_moved or self.history.came_out_of_ignored(line) or self.was_ignored_as_it_moved(line), told
             self.counts["of a file that was moved and rewritten by half" if is_moved else "came out of ignored files"] += 1
+
+    def was_ignored_as_it_moved(self, line):
+        """Whether the place from which the line's file moved was ignored from that step on: nobody saw that it went."""
+        states = [*self.history.states, self.history.now()]
+        places = [{path for path, thing in state.items() if thing[0] == "file" and line in thing[2]} for state in states]
+        return any(
+            old and new and not old & new and all(is_ignored(path, rules_of(state)) for path in old)
+            for old, new, state in zip(places, places[1:], states[1:], strict=False)
+        )
 
     def was_moved_and_rewritten(self, line):
         """Whether the line's file once came back under another name with less than half of its content: who wrote it so is its author."""

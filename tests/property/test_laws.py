@@ -559,10 +559,12 @@ class Laws:
         operation between the same two states may have given it an earlier content first, or have hidden it until its undo."""
         states = [*self.history.states, now]
         went = [at for at, (old, new) in enumerate(zip(states, states[1:])) if old.get(path, ("",))[0] == "file" and path not in new]
-        if not went:
-            return False
-        at, is_operation = went[-1], went[-1] in self.history.operations
-        earlier, later = (states[: at + 1], [states[at + 1], now]) if is_operation else ([states[at]], [states[at + 1]])
+        return any(self.came_back(path, states, at) for at in went)
+
+    def came_back(self, path, states, at):
+        """Whether what went from this path behind the state `at` is under another name."""
+        is_operation = at in self.history.operations
+        earlier, later = (states[: at + 1], [states[at + 1], states[-1]]) if is_operation else ([states[at]], [states[at + 1]])
         contents = [state[path] for state in earlier if state.get(path, ("",))[0] == "file"]
         came = [thing for state in later for other, thing in state.items() if other not in states[at] and thing[0] == "file"]
         return any(are_alike(content, thing) for content in contents for thing in came)
