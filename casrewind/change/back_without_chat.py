@@ -52,7 +52,7 @@ def find_turn(context: Context, wanted: int | str | None, session: str = "", pre
 
 
 def prepare_turn_back(context: Context, found: FoundTurn, *, keep_edits: bool = False) -> RewindChange:
-    """The change that takes the files back to before a turn whose conversation cannot be had. Raises as `restore`, and AgentError as
+    """The change that takes the files back to before a turn. Its conversation cannot be read. Raises as `restore`; AgentError as
     `rewind.prepare_back`."""
     refused = taken_back_error(found.turn.n) if found.is_taken_back else None
     others = OtherSessions(context, found.point, frozenset({found.turn.session}))

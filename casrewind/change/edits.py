@@ -114,7 +114,7 @@ def _follow_moves(
     view: TurnView, provenance: Provenance, edits: dict[bytes, list[PathEdit]], taken: frozenset[int], places: paths.PathScope,
     kept: Container[bytes],
 ) -> dict[bytes, list[PathEdit]]:  # fmt: skip
-    """The edits by path. If somebody else moved a file since, its edits are under its new path; not if that is in `kept`."""
+    """The edits by path. If somebody else moved a file since, they are under its new path, unless that is in `kept`."""
     found = dict(edits)
     for path, steps in edits.items():
         if not _are_edits_of_file(steps):
@@ -198,7 +198,7 @@ def _why_shared_with(names: Sequence[str]) -> str:
 
 
 def with_way_out(item: Kept, options: Mapping[str, str]) -> Kept:
-    """A path that is left alone, and the option that takes it back all the same. `options`: that by why it is left alone."""
+    """A path that is left alone. Its reason ends with the option that takes it back: `options` has that by why it is left alone."""
     way = options.get(item.why)
     return item if way is None else item._replace(reason=f"{item.reason}; {way} takes it back{' as well' if item.why == SHARED else ''}")
 

@@ -29,6 +29,8 @@ from . import rewind
 
 MOST_IGNORED = 50
 """Ignored paths that a push names, and that are read."""
+NOT_COMPARED = "what came was not compared with what was sent: {}"
+"""Said in place of a receipt, with the error."""
 NOT_SENT = "it was not sent"
 """Why a conversation is not here that its machine keeps to itself: nothing of it should have come."""
 _MOST_PROGRAMS = 50
@@ -86,6 +88,10 @@ class Receipt(NamedTuple):
     def is_complete(self) -> bool:
         """True if nothing is lacking: what was sent is here, and so are the programs and the ignored files."""
         return self.has_come and not (self.ignored or self.conversation.programs or self.conversation.why_not)
+
+    def is_enough(self, *, strict: bool) -> bool:
+        """True if a command may end with 0. `strict`: nothing may be lacking."""
+        return self.is_complete if strict else self.has_come
 
 
 def find_receipt(context: Context) -> Receipt | None:
@@ -196,12 +202,11 @@ def _count_in_order(sent: list[_Message], there: list[_Message]) -> int:
 
 
 def _programs_not_found(client: ConversationClient, data: bytes, environ: Mapping[str, str]) -> Iterator[str]:
-    """The programs of the agent, and the agent, that are not found here. What was not found there either is none."""
+    """The agent's client, and the programs that it ran, if they are not found here. One that was not found there either is left out."""
     scripts = transcript.commands_in_calls(data, client.sessions.shell) if client.sessions.shell is not None else []
     names = dict.fromkeys((client.program, *(name for script in scripts for name in find_programs(script))))
     for name in names:
-        lacks_there = any(said.format(name).encode() in data for said in _NOT_FOUND)
-        if not lacks_there and programs.find_program(name, environ) is None:
+        if programs.find_program(name, environ) is None and not any(said.format(name).encode() in data for said in _NOT_FOUND):
             yield name
 
 

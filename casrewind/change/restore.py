@@ -49,7 +49,7 @@ def prepare_restore(
 
     `skip_damaged` keeps paths with damaged content in the store as they are. With `keep_edits`, only what turns did since is
     taken back; of another machine, only what it changed is taken over. `edits`: the paths in `scope` that are chosen, and what
-    of each. `others`: the sessions whose work is named. Raises JournalOpen, RootRefused,
+    of each. `others`: the plan names what they may have changed. Raises JournalOpen, RootRefused,
     PathNotFound (no path in `scope` exists), ContentInTheWay, StoreFull, StoreDamaged and others; then nothing was changed.
     """
     if target.worktree != context.root.key and not target.more.machine:

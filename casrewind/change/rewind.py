@@ -140,15 +140,9 @@ class RewindChange:
         asking = confirm if self._refused is None else self._refuse
         done = self._with_files(None if self._files is None else self._files.carry_out(asking))
         made = None if self._chat is None else _write_and_record(self._context, self._chat, done.restored)
-        if self._chat is not None and self._chat.is_foreign and self._files is not None:
-            self._note_arrival(self._chat, made)
+        if self._chat is not None and self._chat.point is not None and self._chat.is_foreign and self._files is not None:
+            note_arrival(self._context, self._chat.point, self._chat.point.more.machine, made, whole=self._chat.brings_all)
         return done._replace(chat=made, dry_run=False)
-
-    def _note_arrival(self, chat: ChatCut, made: Chat | None) -> None:
-        assert chat.point is not None
-        where = ("", "") if made is None else (made.session, made.path)
-        arrival = Arrival(chat.point.id, chat.point.more.machine, os.fsdecode(chat.point.root), *where, whole=chat.brings_all)
-        record_arrival(self._context.store.path, self._context.root.key, arrival)
 
     def _with_files(self, restored: Restored | None) -> Rewound:
         if self._refused is not None and restored is not None and (restored.actions or restored.kept):
@@ -202,9 +196,7 @@ def prepare_back(
     if both:
         point, why_nearest = _checkpoint_of_prompt(context, goal)
         if why_nearest and not nearest:
-            raise errors.CheckpointNotFound(
-                f"{why_nearest}; nothing was changed", NEAREST
-            )
+            raise errors.CheckpointNotFound(f"{why_nearest}; nothing was changed", NEAREST)
         again = f"@{goal.turn} is taken back already" if goal.is_taken_back else ""
         notes += tuple(filter(None, (why_nearest, again)))
         others = OtherSessions(context, point, conversations.own_sessions(conversation, goal.points))
@@ -306,6 +298,13 @@ def take_over_conversation(context: Context, point: Checkpoint) -> Chat | None:
     conversation = conversations.find_for_checkpoint(context, point)
     cut = cut_transcript_at(context, conversation, point)
     return _write_and_record(context, ChatCut(conversation, cut, point, is_foreign=True), None)
+
+
+def note_arrival(context: Context, point: Checkpoint, machine: str, chat: Chat | None, *, whole: bool) -> None:
+    """Note what came from another machine: a checkpoint, and its conversation here. `whole`: see Arrival."""
+    where = ("", "") if chat is None else (chat.session, chat.path)
+    arrival = Arrival(point.id, machine, os.fsdecode(point.root), *where, whole=whole)
+    record_arrival(context.store.path, context.root.key, arrival)
 
 
 def checkpoint_with_conversation(context: Context, point: Checkpoint) -> Checkpoint:

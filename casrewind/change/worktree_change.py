@@ -44,12 +44,12 @@ class PlanMoved(Exception):
 Confirm = Callable[[Plan], bool | str | Plan]
 """Returns True to go ahead with a plan, AGAIN for another one. May raise a CasrewindError.
 
-One that asks nobody may return a plan that a person agreed to earlier: of the present plan, what that one has is done."""
+One that asks nobody may return a plan that a person agreed to earlier. Then only what that plan has is done."""
 
 
 class ChangeRecord(NamedTuple):
     """How a change is recorded. `target`: a checkpoint that must still be there. `is_recorded_if_empty`: also if nothing had to
-    change. `finish`: what follows a change that was made, without a lock. `others`: the sessions whose work is named."""
+    change. `finish`: what follows a change that was made, without a lock. `others`: the plan names what they may have changed."""
 
     operation: Operation
     target: Checkpoint | None = None
@@ -166,7 +166,7 @@ def ask_and_carry_out(
     prepare: Callable[[], PlannedChange[Result_co]], confirm: Confirm | None = None, *, asks: bool = True, dry_run: bool = False
 ) -> Result_co:
     """Prepare a change, ask `confirm`, and carry the change out. After PlanMoved and the answer AGAIN, prepare and ask again. Nothing is
-    locked while a person is asked. Without `asks`, `confirm` asks nobody: it is called under the lock. `dry_run`: only plan it. Raises
+    locked while a person is asked. Without `asks`, `confirm` is called under the lock, and asks nobody. `dry_run`: only plan it. Raises
     Declined, and as `WorktreeChange.carry_out`."""
     if dry_run:
         return prepare().plan()

@@ -194,8 +194,8 @@ def decode(seq: int, data: bytes) -> Checkpoint:
 
 def _encode_more(more: Circumstances) -> list[tuple[int, tlv.Value]]:
     """The fields that say something. A truth value is a number, too."""
-    meta = tlv.encode_list(tlv.text(text) for pair in more.meta for text in pair)
-    plain = zip(_MORE, (*more[:-9], meta, *more[-8:]), strict=True)
+    texts = tlv.encode_list(tlv.text(text) for pair in more.meta for text in pair)
+    plain = ((tag, texts if isinstance(value, tuple) else value) for tag, value in zip(_MORE, more, strict=True))
     found = [(tag, int(value) if isinstance(value, bool) else value) for tag, value in plain if value is not None]
     return [(tag, value) for tag, value in found if value or tag == _TELLS_ENDS]
 

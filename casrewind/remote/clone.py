@@ -13,7 +13,7 @@ from contextlib import suppress
 from .. import errors, fsio, locations
 from .._typing import NamedTuple
 from ..change import restore_to, rewind
-from ..change.receipt import Receipt, find_receipt
+from ..change.receipt import NOT_COMPARED, Receipt, find_receipt
 from ..change.rewind import Chat
 from ..context import Context
 from ..extras import refuse_without_libraries
@@ -25,7 +25,6 @@ from ..model import cursor as cursors
 from ..model import history
 from ..model.checkpoint import Checkpoint
 from ..settings import Settings, close_context, open_context, store_path
-from ..store.arrivals import Arrival, record_arrival
 from ..store.store import Store
 from ..worktree import root as roots
 from . import cut_clones
@@ -142,13 +141,11 @@ def clone(
 
 def _receipt_of(context: Context, machine: str, point: Checkpoint, chat: Chat | None, problems: list[str]) -> Receipt | None:
     """The receipt of a clone. None if it cannot be worked out: `problems` gets the reason, and the clone stays."""
-    where = ("", "") if chat is None else (chat.session, chat.path)
-    arrival = Arrival(point.id, machine, os.fsdecode(point.root), *where, whole=True)
-    record_arrival(context.store.path, context.root.key, arrival)
+    rewind.note_arrival(context, point, machine, chat, whole=True)
     try:
         return find_receipt(context)
     except (errors.CasrewindError, OSError) as error:
-        problems.append(f"what came was not compared with what was sent: {error}")
+        problems.append(NOT_COMPARED.format(error))
         return None
 
 

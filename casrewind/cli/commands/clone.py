@@ -5,7 +5,7 @@ import os
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
 from ...remote import clone as clones
-from ..grammar.options import JSON, Command, Option, flag
+from ..grammar.options import JSON, STRICT, Command, Option, flag
 from ..show.received import receipt_lines, receipt_shape
 from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
@@ -24,8 +24,7 @@ COMMAND = Command(
         Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
         Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
         flag("--all", "all checkpoints of that machine"),
-        flag("--strict", "end with 3 also if a program or an ignored file is lacking"),
-        *CONNECTION, JSON,
+        STRICT, *CONNECTION, JSON,
     ),
     is_alone=True,
 )
@@ -65,6 +64,5 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     for problem in found.problems:
         remark(f"casrewind: {problem}")
     remark_on_strangers(found.strangers, options.url)
-    receipt = found.receipt
-    is_enough = receipt is not None and (receipt.is_complete if options.strict else receipt.has_come)
+    is_enough = found.receipt is not None and found.receipt.is_enough(strict=options.strict)
     return OK if is_enough and not found.problems else REMARKS

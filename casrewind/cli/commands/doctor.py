@@ -313,7 +313,7 @@ def _print_agent(report: ClientReport) -> None:
 
 
 def _notes_on(report: ClientReport) -> tuple[str, ...]:
-    """What is no problem for certain. Hooks of a client that nobody can start here are one."""
+    """What may be a problem. Hooks are installed, and their client is not found here: that is one."""
     has_doubt = report.program is None and bool(report.looked.hooks)
     return (*report.looked.notes, *([_not_on_path(report)] if has_doubt else []))
 

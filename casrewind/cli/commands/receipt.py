@@ -2,7 +2,7 @@
 
 from ..._typing import TYPE_CHECKING
 from ...change.receipt import find_receipt
-from ..grammar.options import JSON, Command, flag
+from ..grammar.options import JSON, STRICT, Command
 from ..show.received import receipt_lines, receipt_shape
 from ..terminal.lines import print_json, print_line, print_lines
 from . import OK, REMARKS, Done
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 COMMAND = Command(
     examples=("casrewind receipt",),
-    options=(flag("--strict", "end with 3 also if a program or an ignored file is lacking"), JSON),
+    options=(STRICT, JSON),
     more="It is worked out again from what is here: after you went on, files differ from what came.",
 )
 
@@ -28,4 +28,4 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         print_line("nothing came from another machine with its conversation; casrewind clone URL and restore MACHINE:last --both bring it")
     else:
         print_lines(receipt_lines(receipt))
-    return OK if receipt is None or (receipt.is_complete if options.strict else receipt.has_come) else REMARKS
+    return OK if receipt is None or receipt.is_enough(strict=options.strict) else REMARKS

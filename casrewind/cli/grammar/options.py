@@ -94,6 +94,7 @@ def choice(dest: str, const: object, *words: str) -> Option:
 
 JSON = flag("--json", "print one JSON object")
 ASSUME_YES = flag("-y", "--yes", "do not ask")
+STRICT = flag("--strict", "end with 3 also if a program or an ignored file is lacking")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
 OPEN_FILES = flag("--open-files", "also change a database that a program has open; the program may overwrite it")
 REF = Option(("ref",), "the checkpoint", "REF")

@@ -474,7 +474,7 @@ class _Wishes:
     """What a person asks for while plans of one restore are shown."""
 
     def __init__(self, *, keep_edits: bool) -> None:
-        """Nothing damaged is left alone before somebody says so."""
+        """At first, no damaged path is left alone."""
         self.keep_edits, self.skip_damaged = keep_edits, False
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING
-from ...change.receipt import Receipt, find_receipt
+from ...change.receipt import NOT_COMPARED, Receipt, find_receipt
 from ...change.rewind import RewindChange, Rewound
 from ...history.conversation import RewindTarget
 from ...model.at_risk import NO_EDITS
@@ -52,7 +52,7 @@ def rewind_and_report(
     try:
         receipt = find_receipt(arrives_in)
     except errors.CasrewindError as error:  # the files and the conversation are here
-        note(f"what came was not compared with what was sent: {error}")
+        note(NOT_COMPARED.format(error))
         return max(REMARKS, print_rewound(report, options, target, question))
     return print_rewound(report, options, target, question, receipt)
 

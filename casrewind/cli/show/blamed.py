@@ -21,7 +21,7 @@ class BlamedLine(NamedTuple):
     text: str
     """The number of the line and its content, undecodable bytes as surrogates; of a file without lines, words about it."""
     session: int | None
-    """The number of the session whose turn wrote it. None: a person wrote it, or it is unknown."""
+    """The number of the session whose turn wrote it. None: a person wrote it, or nobody knows who."""
 
 
 def number_sessions(turns: Sequence[Turn]) -> dict[str, int]:
