@@ -190,8 +190,7 @@ class Gemini(Codex):
         self.client.finish(self.client.start(prompt, "--session-file", fork["path"]))
 
     def type_command(self, session, command):
-        """In a session of its own: a command is one in this mode."""
-        return str(self.client.answer(command)["warnings"])
+        return str(self.client.answer(command, session)["warnings"])
 
 
 class Copilot(Claude):
