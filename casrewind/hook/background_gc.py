@@ -40,6 +40,8 @@ def run_gc(context: "Context", limits: "Limits") -> None:
 
     with suppress(OSError):
         os.nice(_NICER)
+    if context.store.maintenance().is_running():
+        return
     before = GcState.read(context.store.path)
     budget, target = limits.max_size, None
     if budget is not None and context.store.size() > gc_threshold(budget):

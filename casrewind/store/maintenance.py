@@ -27,6 +27,8 @@ _ASK = 0.2
 """Seconds for which the gate is closed while waiting for current holders of the store lock."""
 _PATIENCE = 30.0
 """Seconds after which maintenance aborts if it never got the store lock."""
+_MERGE_TIME = 10.0
+"""Seconds for which maintenance waits for other maintenance: a save that merges packs on a busy disk needs some."""
 _CURIOUS = 30 * 86400
 """Seconds for which cut or replaced files are kept."""
 NO_PURGE, BEFORE, AFTER = "", "before", "after"
@@ -41,11 +43,12 @@ class Maintenance:
         self._purge_marker = PurgeMarker(layout.root, layout.temporary)
 
     @contextmanager
-    def exclude_other_maintenance(self, patience: float = 1.0) -> Iterator[None]:
-        """Exclude maintenance by other processes; wait `patience` seconds for it. Raises StoreBusy, StoreNotWritable."""
+    def exclude_other_maintenance(self, patience: float | None = None) -> Iterator[None]:
+        """Exclude maintenance by other processes; wait `patience` seconds for it, as long as a save needs to merge packs if
+        None. Raises StoreBusy, StoreNotWritable."""
         if not self._layout.is_writable():
             raise errors.StoreNotWritable(f"the store {printable(self._layout.root)} cannot be written")
-        with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=patience, holder="gc"):
+        with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=_MERGE_TIME if patience is None else patience, holder="gc"):
             yield
 
     def is_running(self) -> bool:
@@ -57,8 +60,10 @@ class Maintenance:
             return True
 
     @contextmanager
-    def hold_store_exclusively(self, patience: float = _PATIENCE) -> Iterator[None]:
-        """Hold the store lock exclusively: no save or restore is in progress. Raises StoreBusy after `patience` seconds."""
+    def hold_store_exclusively(self, patience: float | None = None) -> Iterator[None]:
+        """Hold the store lock exclusively: no save or restore is in progress. Raises StoreBusy after `patience` seconds, by
+        default those of a long save."""
+        patience = _PATIENCE if patience is None else patience
         end = time.monotonic() + patience
         pause = 0.02
         while True:

@@ -640,7 +640,10 @@ def test_an_empty_checkpoint_is_one(workspace, records, save):
     assert records.check(workspace) == {point.id}
 
 
-def test_gc_twice_at_once_says_busy(workspace, save):
+def test_gc_twice_at_once_says_busy(workspace, save, monkeypatch):
+    from casrewind.store import maintenance
+
+    monkeypatch.setattr(maintenance, "_MERGE_TIME", 0.2)
     for n in range(3):
         save({"a": b"%d" % n})
     with LockHolder(os.path.join(workspace.store_path, "locks", "gc"), stopped=True):
@@ -684,6 +687,22 @@ def test_a_save_that_does_not_end_makes_gc_step_back(workspace, save, monkeypatc
     assert ids(workspace) == {point.id for point in points}
     workspace.gc(newest(1))
     assert ids(workspace) == {points[-1].id}
+
+
+def test_gc_waits_for_a_save_that_merges_packs(workspace, save, casrewind, root):
+    """On a busy machine a merge after a save held the lock for more than a second, and a person's gc failed."""
+    for number in range(4):
+        save({"a": noise(number, 5000)})
+    with workspace._context.store.maintenance().exclude_other_maintenance():
+        running = subprocess.Popen([sys.executable, "-m", "casrewind", "-C", str(root), "gc", "--max-count", "2"],
+                                   env=casrewind.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)  # fmt: skip
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.communicate(timeout=2)
+        background = casrewind("gc", "--auto", code=0)
+        assert background.out == "", "a gc in the background ends at once"
+    _, said = running.communicate()
+    assert running.returncode == 0, said
+    assert len(casrewind.json("list")["checkpoints"]) == 2
 
 
 def test_a_store_that_cannot_be_written_is_refused_and_can_be_asked(settings):

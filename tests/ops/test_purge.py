@@ -328,7 +328,10 @@ def test_a_holder_of_the_store_delays_it_until_it_gives_up(filled, root, setting
     assert not os.path.exists(os.path.join(filled.store_path, "purging"))
 
 
-def test_while_gc_runs_it_is_busy(filled):
+def test_while_gc_runs_it_is_busy(filled, monkeypatch):
+    from casrewind.store import maintenance
+
+    monkeypatch.setattr(maintenance, "_MERGE_TIME", 0.1)
     with filled._context.store.maintenance().exclude_other_maintenance(), pytest.raises(errors.StoreBusy):
         filled.purge([b"key"])
 
