@@ -48,7 +48,8 @@ class Maintenance:
         None. Raises StoreBusy, StoreNotWritable."""
         if not self._layout.is_writable():
             raise errors.StoreNotWritable(f"the store {printable(self._layout.root)} cannot be written")
-        with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=_MERGE_TIME if patience is None else patience, holder="gc"):
+        deadline = _MERGE_TIME if patience is None else patience
+        with locks.locked(self._layout.lock_path("gc"), exclusive=True, deadline=deadline, holder="gc"):
             yield
 
     def is_running(self) -> bool:
