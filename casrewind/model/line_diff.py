@@ -9,6 +9,7 @@ from collections import Counter, deque
 from collections.abc import Sequence
 from itertools import compress
 from math import isqrt
+from operator import sub
 
 from .._typing import NamedTuple
 
@@ -25,7 +26,6 @@ _SLIDE = 100
 _CHUNK = 64
 _FAR = 1 << 60
 _BINARY_HEAD = 8000
-_OPPOSITE = b"\1" + bytes(255)
 
 
 class Block(NamedTuple):
@@ -70,20 +70,33 @@ def blocks_of_numbers(
     start = _same_start(left, right, 0, len(left), 0, len(right))
     end = _same_end(left, right, start, len(left), start, len(right))
     left_end, right_end = len(left) - end, len(right) - end
-    both = set(left[start:left_end]) & set(right[start:right_end])
-    left_kept = [at for at in range(start, left_end) if left[at] in both]
-    right_kept = [at for at in range(start, right_end) if right[at] in both]
-    search = _Search([left[at] for at in left_kept], [right[at] for at in right_kept], keeps_unique=keeps_unique)
-    left_same = compress(left_kept, search.old_differs.translate(_OPPOSITE))
-    right_same = compress(right_kept, search.new_differs.translate(_OPPOSITE))
-    pairs = zip(left_same, right_same, strict=True)
+    old_lines, new_lines = left[start:left_end], right[start:right_end]
+    both = set(old_lines) & set(new_lines)
+    old_in_both, new_in_both = bytearray(map(both.__contains__, old_lines)), bytearray(map(both.__contains__, new_lines))
+    search = _Search(list(compress(old_lines, old_in_both)), list(compress(new_lines, new_in_both)), keeps_unique=keeps_unique)
+    old_same, new_same = _marked(old_in_both, search.old_differs), _marked(new_in_both, search.new_differs)
     found = []
-    old_at = new_at = start
-    for old_next, new_next in [*pairs, (left_end, right_end)]:
-        if old_next > old_at or new_next > new_at:
-            found.append(Block(old_at, old_next, new_at, new_next))
-        old_at, new_at = old_next + 1, new_next + 1
+    old_at = new_at = 0
+    while old_at < len(old_same) or new_at < len(new_same):
+        old_end, new_end = _end_of_run(old_same, 0, old_at), _end_of_run(new_same, 0, new_at)
+        if old_end > old_at or new_end > new_at:
+            found.append(Block(start + old_at, start + old_end, start + new_at, start + new_end))
+        same = min(_end_of_run(old_same, 1, old_end) - old_end, _end_of_run(new_same, 1, new_end) - new_end)
+        old_at, new_at = old_end + same, new_end + same
     return _merged_and_lowest(found, old, new) if is_lowest else _moved_to_expected_places(found, old, new)
+
+
+def _marked(in_both: bytearray, differs: bytearray) -> bytearray:
+    """Of each line of a text, 1 if it is the same in the other; `differs` has only those that are `in_both`."""
+    places = list(compress(range(len(in_both)), in_both))
+    for at in compress(places, differs):
+        in_both[at] = 0
+    return in_both
+
+
+def _end_of_run(marks: bytearray, mark: int, at: int) -> int:
+    end = marks.find(1 - mark, at)
+    return len(marks) if end < 0 else end
 
 
 def _same_start(left: list[int], right: list[int], left_at: int, left_end: int, right_at: int, right_end: int) -> int:
@@ -110,6 +123,30 @@ def _same_end(left: list[int], right: list[int], left_at: int, left_end: int, ri
     while count < most and left[left_end - count - 1] == right[right_end - count - 1]:
         count += 1
     return count
+
+
+def _once(lines: list[int]) -> set[int]:
+    """The lines that a text has once."""
+    every = set(lines)
+    return every if len(every) == len(lines) else {line for line, count in Counter(lines).items() if count == 1}
+
+
+def _longest_ascending(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest row of pairs in which the places on the right ascend, too."""
+    tails: list[int] = []  # by length: the least place on the right at which a row of that length ends
+    rows: list[int] = []  # the pair that ends it
+    before: list[int] = []
+    for number, (_, at) in enumerate(pairs):
+        length = bisect_left(tails, at)
+        tails[length : length + 1] = [at]
+        rows[length : length + 1] = [number]
+        before.append(rows[length - 1] if length else -1)
+    found = []
+    number = rows[-1] if rows else -1
+    while number >= 0:
+        found.append(pairs[number])
+        number = before[number]
+    return found[::-1]
 
 
 class _Search:
@@ -200,26 +237,18 @@ class _Search:
     def _unique_common_lines(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
         """Places in a box of lines that both sides have once: the longest row of them that is in order on both."""
         left, right = self._left[left_at:left_end], self._right[right_at:right_end]
-        left_counts, right_counts = Counter(left), Counter(right)
-        positions = {line: right_at + at for at, line in enumerate(right) if right_counts[line] == 1}
-        pairs = [
-            (left_at + at, positions[line]) for at, line in enumerate(left) if line in positions and left_counts[line] == 1
-        ]
+        both = _once(left) & _once(right)
         self._steps += (len(left) + len(right)) // 4
-        tails: list[int] = []  # by length: the least place on the right at which a row of that length ends
-        rows: list[int] = []  # the pair that ends it
-        before: list[int] = []
-        for number, (_, at) in enumerate(pairs):
-            length = bisect_left(tails, at)
-            tails[length : length + 1] = [at]
-            rows[length : length + 1] = [number]
-            before.append(rows[length - 1] if length else -1)
-        found = []
-        number = rows[-1] if rows else -1
-        while number >= 0:
-            found.append(pairs[number])
-            number = before[number]
-        return found[::-1]
+        is_in_both = list(map(both.__contains__, left))
+        left_places = list(compress(range(left_at, left_end), is_in_both))
+        place_of = dict(zip(right, range(right_at, right_end), strict=True))
+        right_places = list(map(place_of.__getitem__, compress(left, is_in_both)))
+        pairs = list(zip(left_places, right_places, strict=True))
+        if right_places != sorted(right_places):
+            pairs = _longest_ascending(pairs)
+        sums = list(map(sum, pairs))
+        inner = compress(pairs[1:], map((4).__ne__, map(sub, sums[2:], sums)))  # of a run of lines, the first and the last are enough
+        return [*pairs[:1], *inner, *pairs[1:][-1:]]
 
     def _round_from_start(self, low: int, high: int, left_end: int, right_end: int, others: tuple[int, int]) -> tuple[int, int] | None:
         """One round from the start: the place where it meets the ways from the end, on the diagonals `others`."""

@@ -235,7 +235,7 @@ def test_git_blame_says_the_same_where_each_edit_is_a_commit(root, settings, see
 
 
 def test_a_file_with_five_hundred_versions_is_traced_with_few_comparisons(root, settings, monkeypatch):
-    """Each content is read once, and compared with one other. 2,000 lines with 500 versions take 0.5 s on a quiet processor."""
+    """Each content is read once, and compared with one other. 2,000 lines with 500 versions take about as long as ten million additions."""
     from casrewind.history import blame as module
 
     read, compared = Counter(), [0]
