@@ -37,11 +37,11 @@ if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than 
     from .model.checkpoint import Checkpoint, Circumstances
     from .model.diff import Change, Counts
     from .model.domain import Domain, RuleRef, Skip, Stop
-    from .model.history import Operation
     from .model.manifest import Entry
     from .model.plan import Action, Kept, Merged, Plan
     from .model.retention import Dropped, Limits
     from .model.turn_records import Forgotten, Outside, Reset, Reversed, SavedRow, Turn
+    from .model.undo_history import Operation
     from .projects import adopt_moved, prune_missing, stores
     from .remote.clone import Cloned, clone
     from .remote.pull import Pulled
@@ -165,7 +165,7 @@ _ROOMS = {
     "model.checkpoint": "Checkpoint Circumstances",
     "model.diff": "Change Counts",
     "model.domain": "Domain RuleRef Skip Stop",
-    "model.history": "Operation",
+    "model.undo_history": "Operation",
     "model.manifest": "Entry",
     "model.at_risk": "OnlyCopy OpenFile",
     "model.plan": "Action Kept Merged Plan",

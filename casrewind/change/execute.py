@@ -19,9 +19,9 @@ from ..model import plan as plans
 from ..model.at_risk import OnlyCopy, OpenFile
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
-from ..model.history import Operation
 from ..model.manifest import FILE, Entry
 from ..model.plan import Action, Actions, Kept, Merged, content_differs
+from ..model.undo_history import Operation
 from ..store import packs
 from ..store.store import Store
 from ..store.writer import StoreWriter

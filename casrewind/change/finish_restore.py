@@ -14,13 +14,12 @@ from ..context import Context
 from ..history import present_scan
 from ..messages import printable
 from ..model import checkpoint as checkpoints
-from ..model import history as undo_history
-from ..model import manifest
+from ..model import manifest, undo_history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.history import ABORT, CONTINUE, Operation
 from ..model.manifest import same_for_restore
 from ..model.plan import Action, Actions, Kept
+from ..model.undo_history import ABORT, CONTINUE, Operation
 from ..store import packs
 from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome

@@ -12,13 +12,13 @@ from ..context import Context
 from ..history.restorable import RecordedPaths, name_checkpoint_in_errors, recorded_coverage
 from ..messages import printable
 from ..model import diff as diffs
-from ..model import history, paths
+from ..model import paths, undo_history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.history import Operation
 from ..model.manifest import DIR
 from ..model.plan import Kept, Plan
 from ..model.respelled import refuse_paths_with_one_name
+from ..model.undo_history import Operation
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import PROTECTED, ProtectedPlaces
@@ -58,7 +58,7 @@ def prepare_restore(
             f"restore it there, or elsewhere: casrewind restore {target.id} --to DIR"
         )
     current = "" if scope or keep_edits or edits is not None else target.id
-    record = ChangeRecord(Operation(history.RESTORE, 0, context.root.key, target.id, "", b"", current), target, others=others)
+    record = ChangeRecord(Operation(undo_history.RESTORE, 0, context.root.key, target.id, "", b"", current), target, others=others)
 
     def look(writer: StoreWriter | DryRunWriter) -> tuple[Restored, CapturedState]:
         return _plan_from_target(context, writer, target, scope, edits, skip_damaged=skip_damaged, keep_edits=keep_edits)
@@ -140,4 +140,4 @@ def _report_of_restore(target: Checkpoint, now: CapturedState, plan: Plan, kept:
         unchanged = len({path for path in files if left.isdisjoint((path, *paths.parents(path)))}.difference(written))
     else:
         unchanged = now.files - sum(1 for _ in written)
-    return Restored(history.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)
+    return Restored(undo_history.RESTORE, target.id, "", plan.actions, tuple(sorted(kept)), unchanged, dry_run=True)

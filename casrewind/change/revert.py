@@ -13,9 +13,9 @@ from ..history.turn_view import TurnView
 from ..model import manifest
 from ..model import plan as plans
 from ..model.checkpoint import RUN
-from ..model.history import RESTORE, REVERT, Operation
 from ..model.plan import UNSEEN_END, Actions, Plan
 from ..model.turn_records import Turn
+from ..model.undo_history import RESTORE, REVERT, Operation
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.scan import Scan

@@ -28,9 +28,9 @@ from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
 from ..model.domain import Domain, all_skips
-from ..model.history import RESTORE, TAKE, Operation
 from ..model.manifest import FILE, PURGED, Entry
 from ..model.plan import Action, Actions, Kept, Plan
+from ..model.undo_history import RESTORE, TAKE, Operation
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..upkeep import save

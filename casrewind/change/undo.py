@@ -8,15 +8,14 @@ from collections.abc import Callable, Iterable
 from .. import errors
 from ..context import Context
 from ..messages import age_in_words, printable
-from ..model import history as undo_history
-from ..model import manifest
+from ..model import manifest, undo_history
 from ..model import plan as plans
 from ..model import rewind_record as rewinds
 from ..model.at_risk import OutsideEdits
 from ..model.checkpoint import PROMPT, TAKEN_FROM
-from ..model.history import RESTORE, Operation
 from ..model.manifest import Entry
 from ..model.plan import Action, Actions, Kept
+from ..model.undo_history import RESTORE, Operation
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.scan import Scan

@@ -14,12 +14,12 @@ from .._typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from ..context import Context
 from ..errors import Declined
 from ..messages import printable
-from ..model import history, paths
+from ..model import paths, undo_history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
-from ..model.history import Operation
 from ..model.manifest import is_directory, same_for_restore
 from ..model.plan import Action, Kept, Plan
+from ..model.undo_history import Operation
 from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
@@ -78,13 +78,13 @@ class WorktreeChange:
         """Looks at nothing yet."""
         self._context, self._look, self._record = context, look, record
         self._shown: Restored | None = None
-        self._steps = history.NO_HISTORY
+        self._steps = undo_history.NO_HISTORY
 
     def plan(self) -> Restored:
         """What would be done. A later `carry_out` is held against it. Publishes and changes nothing. Raises as `carry_out`."""
         context = self._context
         preflight.refuse_open_journal(context)
-        self._steps = history.steps_alone(context.store.history(context.root.key))
+        self._steps = undo_history.steps_alone(context.store.history(context.root.key))
         report, now = self._look(DryRunWriter(context.store.read, context.store.read_many))
         report = self._with_risks(now, report)._replace(open_files=preflight.find_open_files(context, report.actions))
         preflight.check_and_add_parent_modes(context, now, report.actions)
@@ -109,7 +109,7 @@ class WorktreeChange:
             preflight.refuse_open_journal(context)
             if self._record.target is not None:
                 preflight.refuse_forgotten(context, self._record.target)
-            if self._shown is not None and history.steps_alone(context.store.history(context.root.key)) != self._steps:
+            if self._shown is not None and undo_history.steps_alone(context.store.history(context.root.key)) != self._steps:
                 raise PlanMoved("another restore, undo or redo was made here since that plan was shown")
             report, now = self._look(writer)
             if self._shown is not None:
@@ -147,7 +147,7 @@ class WorktreeChange:
         if self._record.others is not None:
             report = report._replace(foreign=self._record.others.among(report.actions))
         removed = [action for action in report.actions if action.after is None]
-        if not removed or report.op == history.UNDO:
+        if not removed or report.op == undo_history.UNDO:
             return report
         from .only_copies import find_only_copies
 

@@ -16,10 +16,10 @@ from .._typing import NamedTuple
 from ..context import Context
 from ..messages import printable
 from ..model.checkpoint import TAKEN_FROM, Checkpoint
-from ..model.history import TAKE
 from ..model.line_diff import blocks_of_numbers, is_binary, lines_of
 from ..model.manifest import FILE, PURGED, Entry
 from ..model.turn_records import OPERATIONS, Outside, Reset, Turn
+from ..model.undo_history import TAKE
 from ..worktree.reader import HashSink, NotCapturable
 from .checkpoint_names import ReferencePlace
 from .compare import read_present

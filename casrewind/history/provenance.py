@@ -20,12 +20,12 @@ from ..messages import enumerated
 from ..model.at_risk import NO_EDITS, OutsideEdits
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Change
-from ..model.history import ABORT, REDO, UNDO
 from ..model.line_diff import Block, blocks, lines_of
 from ..model.manifest import FILE, Entry, Finder, same_for_restore
 from ..model.merge import FileMovedOn
 from ..model.plan import Action, is_of_file
 from ..model.turn_records import BACKGROUND, OPERATIONS, Forgotten, Interval, Outside, Reset, Row, Turn, is_of_person
+from ..model.undo_history import ABORT, REDO, UNDO
 from .compare import comparison_of_changes
 from .lookup import find_common_state
 from .rename_detection import Rename, find_renames

@@ -13,8 +13,8 @@ from ..context import Context
 from ..model import checkpoint as checkpoints
 from ..model import manifest
 from ..model import rewind_record as rewinds
-from ..model.history import ABORT, CONTINUE, REDO, RESTORE, UNDO, Operation
 from ..model.manifest import DIR, Entry
+from ..model.undo_history import ABORT, CONTINUE, REDO, RESTORE, UNDO, Operation
 
 _REVERSED = {UNDO: (RESTORE, REDO), REDO: (UNDO,)}
 """{operation: those that it reverses}."""

@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from .. import agents
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
-from ..model import history, tlv
+from ..model import tlv
 from ..model.checkpoint import Checkpoint
 from ..model.turn_boundaries import checkpoints_by_turn
 from ..model.turn_records import PastOperation, Point
+from ..model.undo_history import Operation
 from ..store.catalog import UNMARKED, Marked
 from .checkpoint_names import label_of
 
@@ -23,7 +24,7 @@ def find_inseparable(everything: Iterable[tuple[Checkpoint, Marked]]) -> tuple[f
     return tuple(group for found in worktrees.values() for group in checkpoints_by_turn(records_of(found, ())))
 
 
-def records_of(found: list[tuple[Checkpoint, Marked]], operations: "list[history.Operation] | tuple[()]") -> list[Point | PastOperation]:
+def records_of(found: list[tuple[Checkpoint, Marked]], operations: list[Operation] | tuple[()]) -> list[Point | PastOperation]:
     """The records of one worktree, oldest first. `found` has the checkpoints, newest first."""
     records: list[Point | PastOperation] = [_as_point(point, marked) for point, marked in reversed(found)]
     records += (

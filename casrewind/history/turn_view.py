@@ -13,7 +13,7 @@ from .._typing import NamedTuple
 from ..agents import client_process
 from ..context import Context
 from ..model import diff as diffs
-from ..model import history, manifest
+from ..model import manifest, undo_history
 from ..model.checkpoint import PROMPT, RUN, SAFETY, Checkpoint
 from ..model.composed_changes import changes_beyond_plans
 from ..model.diff import Change
@@ -290,7 +290,7 @@ class TurnView:
         return f"; the nearest older checkpoint is {older.id}" if older is not None else ""
 
 
-def _read_complete_operations(context: Context, points: dict[str, Checkpoint]) -> list[history.Operation]:
+def _read_complete_operations(context: Context, points: dict[str, Checkpoint]) -> list[undo_history.Operation]:
     """The operations that still have their safety checkpoint and their plan."""
     found = [operation for operation in context.store.operations() if operation.safety in points]
     there = context.store.lengths(list({operation.plan for operation in found}))

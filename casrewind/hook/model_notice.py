@@ -12,7 +12,7 @@ from ..agents.client import Client
 from ..agents.event import Event
 from ..context import Context
 from ..history.restored_since import Done, RestoredSince, restored_since
-from ..model.history import REVERT, TAKE
+from ..model.undo_history import REVERT, TAKE
 
 _MOST = 600
 """Characters of the whole text."""

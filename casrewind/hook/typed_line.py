@@ -14,8 +14,8 @@ from .._typing import NamedTuple
 from ..messages import printable
 from ..model import digest as digests
 from ..model import plan as plans
-from ..model.history import History, encode_history, steps_alone
 from ..model.plan import Plan
+from ..model.undo_history import History, encode_history, steps_alone
 from ..typed_commands import YES, as_typed
 
 _CODE = re.compile(r"[0-9a-z]{1,4}-[0-9a-f]{4}")

@@ -8,9 +8,9 @@ what the records prove counts. A restore that kept edits, or of some paths, take
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .._typing import NamedTuple
-from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 from .manifest import same_for_restore
 from .turn_records import OPERATIONS, LookedAt, PastOperation, Point, Reset, Reversed, Row
+from .undo_history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 
 _REVERSES = frozenset({OPERATIONS[UNDO], OPERATIONS[REDO]})
 _NAMED_PAIRS = 2

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from .._typing import NamedTuple
 from . import checkpoint as checkpoints
-from .history import RESTORE
 from .turn_records import INTERRUPTED, PastOperation, Point
+from .undo_history import RESTORE
 
 Session = tuple[str, str]
 """An agent and its session's id: ids of two agents are never compared."""

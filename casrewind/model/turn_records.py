@@ -10,9 +10,9 @@ from .._typing import NamedTuple, Protocol
 from ..messages import first_line, plural
 from .diff import Change, counted_changes
 from .domain import Stop
-from .history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 from .manifest import FILE, is_directory
 from .paths import parents
+from .undo_history import ABORT, CONTINUE, REDO, RESTORE, REVERT, TAKE, UNDO
 
 EDITED, TYPED, BACKGROUND = "edited", "typed", "background"
 """The kinds of an outside row: not by a turn, by a command typed in the client, by background work of a turn."""

@@ -11,7 +11,6 @@ from .._typing import NamedTuple
 from . import checkpoint as checkpoints
 from .composed_changes import ComposedChanges
 from .diff import Change, counted_changes
-from .history import ABORT, CONTINUE
 from .subagents import Divide, Subagent, Workers
 from .turn_boundaries import Session, TurnPositions, find_boundaries, turns_running_in_each_step
 from .turn_records import (
@@ -37,6 +36,7 @@ from .turn_records import (
     row_name,
     with_session,
 )
+from .undo_history import ABORT, CONTINUE
 
 _ABOVE, _TURN, _BELOW, _LAST = range(4)  # the order of rows that stand at one position
 

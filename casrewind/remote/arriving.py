@@ -16,7 +16,7 @@ from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model import digest as digests
-from ..model import history, rewind_record
+from ..model import rewind_record, undo_history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import UNMARKED, Marked, marks_after
@@ -41,7 +41,7 @@ class OwnRecords(NamedTuple):
     records cannot be decoded."""
 
     points: list[tuple[int, Checkpoint]]
-    others: "list[tuple[int, history.Mark | history.Adoption | rewind_record.Rewind, int]]"
+    others: "list[tuple[int, undo_history.Mark | undo_history.Adoption | rewind_record.Rewind, int]]"
     clashing: list[str]
     unreadable: int
 
@@ -115,10 +115,10 @@ def own_records(items: Iterable[Item]) -> OwnRecords:
     return found._replace(unreadable=unreadable)
 
 
-_DECODERS: "dict[int, Callable[[bytes], history.Mark | history.Adoption | rewind_record.Rewind]]" = {
-    **dict.fromkeys(ledger.MARKS, history.decode_mark),
+_DECODERS: "dict[int, Callable[[bytes], undo_history.Mark | undo_history.Adoption | rewind_record.Rewind]]" = {
+    **dict.fromkeys(ledger.MARKS, undo_history.decode_mark),
     ledger.SESSION: rewind_record.decode,
-    ledger.ADOPT: history.decode_adoption,
+    ledger.ADOPT: undo_history.decode_adoption,
 }
 
 
@@ -141,11 +141,11 @@ def choose_arriving(
             clashing.append(point.id)
     others: list[Item] = []
     for kind, record, seq in own.others:
-        if isinstance(record, history.Mark):
-            others.append((kind, seq, history.encode_mark(record)))
-        elif isinstance(record, history.Adoption):
+        if isinstance(record, undo_history.Mark):
+            others.append((kind, seq, undo_history.encode_mark(record)))
+        elif isinstance(record, undo_history.Adoption):
             moved = record._replace(old=key_of(record.old), new=key_of(record.new))
-            others.append((kind, seq, history.encode_adoption(moved)))
+            others.append((kind, seq, undo_history.encode_adoption(moved)))
         else:
             others.append((kind, seq, rewind_record.encode(record._replace(worktree=key_of(record.worktree)))))
     return Arriving(points, others, tuple(_left_out_in_words(machine, clashing, own.unreadable)))
@@ -231,15 +231,15 @@ class _Owned:
     def has(self, kind: int, payload: bytes) -> bool:
         """True if a record besides checkpoints is to be stored."""
         if kind in ledger.MARKS:
-            return self._has_mark(kind, history.decode_mark(payload))
+            return self._has_mark(kind, undo_history.decode_mark(payload))
         if kind == ledger.SESSION:
             rewind = rewind_record.decode(payload)
             is_own = self._is_own_checkpoint(rewind.checkpoint) if rewind.checkpoint else rewind.worktree == self._root
             return is_own and payload not in self._rewinds
         self._moves += 1  # each reads every checkpoint, also when an index is rebuilt
-        return self._moves <= _MOST_MOVES and history.decode_adoption(payload).old in self._worktrees.values()
+        return self._moves <= _MOST_MOVES and undo_history.decode_adoption(payload).old in self._worktrees.values()
 
-    def _has_mark(self, kind: int, mark: history.Mark) -> bool:
+    def _has_mark(self, kind: int, mark: undo_history.Mark) -> bool:
         """True for a pin or label of an own checkpoint that changes something: a chain that is not whole is read again by each pull."""
         is_own = self._is_own_checkpoint(mark.checkpoint)
         changed = self._now if is_own else self._left

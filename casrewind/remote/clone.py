@@ -22,7 +22,7 @@ from ..history.checkpoint_names import LEAST_PREFIX, full_name, is_full_name
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
-from ..model import history
+from ..model import undo_history
 from ..model.checkpoint import Checkpoint
 from ..settings import Settings, close_context, open_context, store_path
 from ..store.store import Store
@@ -281,12 +281,12 @@ def _records_for_new_project(context: Context, found: ChainRecords, point: Check
     own = own_records(found.items)
     here = {point.worktree}
     for _, moved, _ in reversed(own.others):  # the project may have been moved on its machine
-        if isinstance(moved, history.Adoption):
+        if isinstance(moved, undo_history.Adoption):
             here |= {moved.old} if moved.new in here else set()
     if not everything:
         wanted = _with_conversation([one for _, one in own.points], point)
         own = own._replace(points=[(seq, one) for seq, one in own.points if one.id in wanted], others=[])
-    own = own._replace(others=[one for one in own.others if not isinstance(one[1], history.Adoption)])
+    own = own._replace(others=[one for one in own.others if not isinstance(one[1], undo_history.Adoption)])
 
     def key_of(worktree: bytes) -> bytes:
         return context.root.key if worktree in here else key_here(found.chain, worktree)

@@ -14,7 +14,7 @@ from .. import errors
 from .._typing import TYPE_CHECKING, NamedTuple
 from ..context import Context
 from ..model import checkpoint as checkpoints
-from ..model import history
+from ..model import undo_history
 from ..store import ledger
 from .arriving import decode_point
 from .base_chain import holders_of
@@ -171,7 +171,7 @@ def _why_kept(items: Iterable[tuple[int, int, bytes]]) -> str:
             pinned |= {point.id} if point.flags & checkpoints.PINNED else set()
         elif kind in ledger.MARKS:
             try:
-                mark = history.decode_mark(payload)
+                mark = undo_history.decode_mark(payload)
             except errors.ManifestCorrupt as error:
                 raise PieceDamaged(str(error)) from error
             if kind == ledger.PIN:

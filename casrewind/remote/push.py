@@ -13,7 +13,7 @@ from contextlib import suppress
 from .. import environment, errors, heap
 from ..context import Context
 from ..model import checkpoint as checkpoints
-from ..model import history, rewind_record
+from ..model import rewind_record, undo_history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger, push_notes
 from ..store.reachability import HOLDS, Marker
@@ -273,13 +273,13 @@ class _Push:
             foreign |= {point.worktree} if point.more.machine else set()
         for record in records:
             if record.kind in ledger.MARKS:
-                is_own = own.get(history.decode_mark(record.payload).checkpoint, False)
+                is_own = own.get(undo_history.decode_mark(record.payload).checkpoint, False)
             elif record.kind == ledger.SESSION:
                 rewind = rewind_record.decode(record.payload)
                 is_own = rewind.worktree not in foreign and own.get(rewind.checkpoint, not rewind.checkpoint)
                 is_own = is_own and self._remote.config.conversations
             else:
-                is_own = history.decode_adoption(record.payload).old not in foreign
+                is_own = undo_history.decode_adoption(record.payload).old not in foreign
             if is_own:
                 yield record
 

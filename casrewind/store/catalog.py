@@ -33,7 +33,7 @@ from .packs import BlobLocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # commands without a store do not need LMDB, and a save does not need the history
-    from ..model import history as undo_history
+    from ..model import undo_history
     from .index import Tables
 
 _STATE = struct.Struct("<16sQQQQQQ")
@@ -184,7 +184,7 @@ def identities(tables: "Tables") -> dict[str, int]:
 
 def histories(tables: "Tables") -> "dict[bytes, undo_history.History]":
     """{worktree key: undo history} of the worktrees with a history."""
-    from ..model import history as undo_history
+    from ..model import undo_history
 
     rows = _read_all_rows(tables, b"worktrees", read_catalog_state(tables).worktrees)
     found = {worktree: decode_worktree(value).history() for worktree, value in rows.items()}
@@ -226,13 +226,13 @@ class WorktreeRow(NamedTuple):
 
     def history(self) -> "undo_history.History":
         """The undo history. Raises ManifestCorrupt."""
-        from ..model import history as undo_history
+        from ..model import undo_history
 
         return undo_history.decode_history(self.steps)._replace(current=self.current)
 
     def with_history(self, history: "undo_history.History") -> "WorktreeRow":
         """This row with another undo history."""
-        from ..model import history as undo_history
+        from ..model import undo_history
 
         return self._replace(current=history.current, steps=undo_history.encode_history(history._replace(current="")))
 
@@ -386,7 +386,7 @@ def apply_ledger_record(tables: "Tables", state: CatalogState, record: ledger.Re
         return _apply_checkpoint(tables, state, record)
     if record.kind in (ledger.PIN, ledger.UNPIN, ledger.LABEL):
         return _apply_mark(tables, state, record)
-    from ..model import history as undo_history
+    from ..model import undo_history
 
     if record.kind in _OPERATIONS:
         operation = undo_history.decode_operation(record.payload)
@@ -434,7 +434,7 @@ def _set_worktree_row(tables: "Tables", state: CatalogState, worktree: bytes, ro
 
 
 def _apply_mark(tables: "Tables", state: CatalogState, record: ledger.Record) -> CatalogState:
-    from ..model import history as undo_history
+    from ..model import undo_history
 
     mark = undo_history.decode_mark(record.payload)
     if tables[b"ids"].get(mark.checkpoint.encode()) is None:
@@ -478,7 +478,7 @@ def _find_newest_checkpoints_again(tables: "Tables", worktree: bytes, row: Workt
 
 
 def _apply_adoption(tables: "Tables", state: CatalogState, adoption: "undo_history.Adoption") -> CatalogState:
-    from ..model import history as undo_history
+    from ..model import undo_history
 
     for key, payload in list(tables[b"points"].items()):
         point = checkpoints.decode(int.from_bytes(key), payload)

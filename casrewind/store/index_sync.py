@@ -22,7 +22,7 @@ from .index_check import IndexGone, IndexUnusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
-    from ..model import history
+    from ..model import undo_history
 
 Result = TypeVar("Result")
 Convert = Callable[[int, int, bytes], bytes]
@@ -316,7 +316,7 @@ class LedgerIndex:
             except IndexUnusable:
                 self.rebuild()
 
-    def rewrite_ledger(self, convert: Convert, histories: "dict[bytes, history.History]") -> None:
+    def rewrite_ledger(self, convert: Convert, histories: "dict[bytes, undo_history.History]") -> None:
         """Rewrite the ledger without obsolete records, with payloads from `convert` and the given undo histories;
         rebuild the index. Requires the exclusive store lock. Raises OSError."""
         from . import ledger

@@ -11,7 +11,7 @@ import struct
 from .. import errors, fsio
 from ..messages import store_errors
 from ..model import digest as digests
-from ..model import history
+from ..model import undo_history
 from .layout import Layout
 
 MAGIC = b"CRJ1"
@@ -21,21 +21,21 @@ _MOST = 1 << 16  # bytes of a journal; a longer file is a damaged one
 _KEY = 32  # characters of a journal's name: the worktree's key in hex
 
 
-def encode(operation: history.Operation) -> bytes:
+def encode(operation: undo_history.Operation) -> bytes:
     """A journal as bytes."""
-    body = history.encode_operation(operation)
+    body = undo_history.encode_operation(operation)
     data = _HEAD.pack(MAGIC, len(body)) + body
     return data + digests.of(data)[:_CHECK]
 
 
-def decode(data: bytes) -> history.Operation:
+def decode(data: bytes) -> undo_history.Operation:
     """The operation in a journal's bytes. Raises StoreDamaged."""
     if len(data) < _HEAD.size + _CHECK or digests.of(data[:-_CHECK])[:_CHECK] != data[-_CHECK:]:
         raise errors.StoreDamaged("damaged journal: its bytes are not what was written", "run casrewind verify")
     magic, length = _HEAD.unpack_from(data)
     if magic != MAGIC or length != len(data) - _HEAD.size - _CHECK:
         raise errors.StoreDamaged("damaged journal: not a journal", "run casrewind verify")
-    return history.decode_operation(data[_HEAD.size : -_CHECK])
+    return undo_history.decode_operation(data[_HEAD.size : -_CHECK])
 
 
 class Journals:
@@ -45,7 +45,7 @@ class Journals:
         """`layout` is the store's."""
         self._layout = layout
 
-    def read(self, worktree: bytes) -> history.Operation | None:
+    def read(self, worktree: bytes) -> undo_history.Operation | None:
         """The journal of a worktree, or None if no restore is open."""
         try:
             data = fsio.read_file(self._layout.journal_path(worktree), _MOST)
@@ -64,12 +64,12 @@ class Journals:
             return []
         return sorted(name for name in found if len(name) == _KEY and not name.strip("0123456789abcdef"))
 
-    def read_all(self) -> list[history.Operation]:
+    def read_all(self) -> list[undo_history.Operation]:
         """All open restores, of any worktree. Raises StoreDamaged if a journal cannot be read."""
         found = [self.read(bytes.fromhex(name)) for name in self.names()]
         return [operation for operation in found if operation is not None]
 
-    def write(self, operation: history.Operation) -> None:
+    def write(self, operation: undo_history.Operation) -> None:
         """Write a journal, durably. Raises StoreError."""
         with store_errors("writing the journal in", self._layout.journals):
             fsio.replace_file(self._layout.journals, operation.worktree.hex(), encode(operation), temporary=self._layout.temporary)

@@ -17,7 +17,7 @@ from ..model import digest as digests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
-    from ..model import history as undo_history
+    from ..model import undo_history
 
 MAGIC = b"CRLG"
 VERSION = 2
@@ -223,7 +223,7 @@ def compacted_records(
 ) -> Iterator[bytes]:
     """Yield encoded records equivalent to `records` for the checkpoints `alive` ({id: sequence number}). `histories`
     is the state after all records; `seq` is the newest sequence number."""
-    from ..model import history as undo_history
+    from ..model import undo_history
 
     numbers = frozenset(alive.values())
     for record in records:
@@ -234,7 +234,7 @@ def compacted_records(
 
 
 def _is_kept_by_compaction(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
-    from ..model import history as undo_history
+    from ..model import undo_history
 
     if record.kind == CHECKPOINT:
         return record.seq in numbers

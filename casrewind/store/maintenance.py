@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from .. import errors, fsio, locks
 from ..messages import printable, store_errors
 from ..model import digest as digests
-from ..model import history
+from ..model import undo_history
 from ..model.checkpoint import Checkpoint
 from . import catalog, ledger, purged_digests
 from .budget import GcState
@@ -103,7 +103,7 @@ class Maintenance:
             state, _ = self._ledger_index.ledger_state(b"")
             if state.seq != seq:
                 return False
-            record = ledger.encode(ledger.FORGET, seq + 1, history.encode_forgotten(identities))
+            record = ledger.encode(ledger.FORGET, seq + 1, undo_history.encode_forgotten(identities))
             end = self._ledger_index.ledger.append(state.end, record)
         self._ledger_index.index_published(end)
         return True
@@ -212,7 +212,7 @@ class Maintenance:
         with store_errors("ending a purge in", self._layout.root):
             self._purge_marker.remove()
 
-    def rewrite_ledger_for_purge(self, convert: Convert, histories: dict[bytes, history.History], gone: Collection[bytes]) -> None:
+    def rewrite_ledger_for_purge(self, convert: Convert, histories: dict[bytes, undo_history.History], gone: Collection[bytes]) -> None:
         """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
         store lock, and all blobs that the new ledger names. `gone`: the digests of what is purged. Raises StoreError."""
         try:

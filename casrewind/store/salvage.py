@@ -13,7 +13,7 @@ from .. import errors, fsio
 from .._typing import NamedTuple
 from ..messages import store_errors
 from ..model import checkpoint as checkpoints
-from ..model import history as undo_history
+from ..model import undo_history
 from . import catalog, ledger, packs
 from .index import Tables
 from .index_sync import LedgerIndex, knows_packs_on_disk

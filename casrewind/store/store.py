@@ -37,9 +37,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # a save does not need it
     from contextlib import AbstractContextManager
 
-    from ..model import history as undo_history
     from ..model import plan as plans
     from ..model import rewind_record as rewinds
+    from ..model import undo_history
     from ..model.directory_nodes import NodeList
     from .agent_sessions import AgentSessions
     from .bisect_rows import BisectRows
@@ -443,7 +443,7 @@ class Store:
 
     def record_operation(self, operation: "undo_history.Operation") -> None:
         """Append a finished restore, undo or redo to the ledger, or the end of an interrupted one."""
-        from ..model import history as undo_history
+        from ..model import undo_history
 
         kinds = {undo_history.RESTORE: ledger.RESTORE, undo_history.UNDO: ledger.UNDO, undo_history.REDO: ledger.REDO}
         self.append(kinds.get(operation.op, ledger.FINISH), undo_history.encode_operation(operation))
@@ -451,14 +451,14 @@ class Store:
     def operations(self, since: int = 0) -> "list[undo_history.Operation]":
         """Every restore, undo and redo in the ledger after the record `since`, and every end of an interrupted one, oldest
         first. Reads the whole ledger."""
-        from ..model import history as undo_history
+        from ..model import undo_history
 
         found = self._ledger_index.records(*ledger.OPERATIONS)
         return [undo_history.decode_operation(record.payload) for record in found if record.seq > since]
 
     def adoptions(self) -> "list[undo_history.Adoption]":
         """Every move of a project that the ledger contains, oldest first. Reads the whole ledger."""
-        from ..model import history as undo_history
+        from ..model import undo_history
 
         return [undo_history.decode_adoption(record.payload) for record in self._ledger_index.records(ledger.ADOPT)]
 

@@ -18,7 +18,7 @@ from .._typing import NamedTuple
 from ..context import Context
 from ..messages import printable
 from ..model import checkpoint as checkpoints
-from ..model import history, manifest
+from ..model import manifest, undo_history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger, registry
 from ..store.store import Store
@@ -136,10 +136,10 @@ def finish(root: Root, source: str, target: str, deadline: float) -> None:
 
 def _record_adoption(request: AdoptRequest, old: str, store: Store, points: Sequence[Checkpoint]) -> Adopted:
     key = roots.key_of(old)
-    adoption = history.Adoption(key, request.root.key, os.fsencode(request.root.path))
+    adoption = undo_history.Adoption(key, request.root.key, os.fsencode(request.root.path))
     done = not any(point.worktree == key for point in points) and any(point.worktree == request.root.key for point in points)
     if not done:  # an interrupted adoption has already appended the record
-        store.append(ledger.ADOPT, history.encode_adoption(adoption))
+        store.append(ledger.ADOPT, undo_history.encode_adoption(adoption))
     whose = {request.root.key} if done else {key}
     count = sum(point.worktree in whose and point.trigger != checkpoints.SAFETY for point in points)
     return Adopted(old, request.root.path, store.path, count)

@@ -21,8 +21,8 @@ from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import retention
 from ..model.checkpoint import Checkpoint
-from ..model.history import ABORT, CONTINUE
 from ..model.retention import Decision, Dropped, Limits
+from ..model.undo_history import ABORT, CONTINUE
 from ..store.agent_sessions import AgentSession
 from ..store.budget import bytes_reserved_for_gc, copy_limit, has_any_room
 from ..store.maintenance import AFTER, BEFORE, Maintenance

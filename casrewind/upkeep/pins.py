@@ -18,7 +18,7 @@ from ..history.checkpoint_names import (
     raise_bad_label,
     refuse_ambiguous_label,
 )
-from ..model import history
+from ..model import undo_history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
 from ..store.catalog import Marked
@@ -54,7 +54,7 @@ def pin(context: Context, point: Checkpoint, label: str | None = None) -> Markin
         new = "" if label is None or label == standing else label
         if old.pinned and not new:
             return Marking(point, old, standing, changed=False)
-        context.store.append(ledger.PIN, history.encode_mark(history.Mark(point.id, new)))
+        context.store.append(ledger.PIN, undo_history.encode_mark(undo_history.Mark(point.id, new)))
     return Marking(point, Marked(pinned=True, label=new or old.label), standing, changed=True)
 
 
@@ -66,7 +66,7 @@ def unpin(context: Context, point: Checkpoint) -> Marking:
         standing = label_of(point, old)
         if not is_kept_by_mark(point, old):
             return Marking(point, old, standing, changed=False)
-        context.store.append(ledger.UNPIN, history.encode_mark(history.Mark(point.id, "")))
+        context.store.append(ledger.UNPIN, undo_history.encode_mark(undo_history.Mark(point.id, "")))
     return Marking(point, old._replace(pinned=False, released=True), standing, changed=True)
 
 

@@ -27,15 +27,14 @@ from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import digest as digests
 from ..model import domain as domains
-from ..model import history as undo_history
-from ..model import manifest, manifest_edits, paths
+from ..model import manifest, manifest_edits, paths, undo_history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.directory_nodes import LOST, NodeList
 from ..model.domain import Domain, RuleRef
-from ..model.history import History
 from ..model.manifest import DIR, FILE, LINK, PURGED, Entry
 from ..model.plan import Action
+from ..model.undo_history import History
 from ..store import chunker, ledger, packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.maintenance import Maintenance

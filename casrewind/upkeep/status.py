@@ -18,7 +18,7 @@ from ..model.checkpoint import Checkpoint
 from ..model.composed_changes import changes_beyond_plans
 from ..model.diff import Change
 from ..model.domain import LATE, LINKED_WORKTREE, TOO_LARGE, UNSTABLE, Skip, all_skips
-from ..model.history import Operation
+from ..model.undo_history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
 from ..store.budget import GcState

@@ -486,7 +486,7 @@ def test_a_restore_whose_safety_checkpoint_does_not_fit_is_13_and_changes_nothin
 
 def test_an_open_journal_is_11_until_somebody_decides(ready, root, home):
     """A restore whose worktree loses its disk half way would leave one; here it is put back from the middle of one."""
-    from casrewind.model import history
+    from casrewind.model import undo_history
     from casrewind.store.store import Store
     from casrewind.worktree.root import key_of
 
@@ -494,7 +494,7 @@ def test_an_open_journal_is_11_until_somebody_decides(ready, root, home):
     store = store_of(ready)
     with Store(store) as opened:
         step = opened.history(key_of(str(root))).undo[-1]
-    journal = history.Operation(history.RESTORE, 1, key_of(str(root)), report["target"], report["safety"], step.plan, "")
+    journal = undo_history.Operation(undo_history.RESTORE, 1, key_of(str(root)), report["target"], report["safety"], step.plan, "")
     with Store(store) as opened:
         opened.journals.write(journal)
     with unchanged(root, home / "data"):

@@ -10,7 +10,7 @@ from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import domain as domains
 from casrewind.model import tlv, manifest, plan, directory_nodes
-from casrewind.model import history
+from casrewind.model import undo_history
 from casrewind.model import rewind_record as rewinds
 from casrewind.store import chunker, journal, ledger, packs
 from support import random_values
@@ -32,11 +32,11 @@ CODECS = {
         lambda data: checkpoints.decode(7, data),
     ),
     "mark": (
-        st.builds(history.Mark, random_values.ids, random_values.texts), history.encode_mark, history.decode_mark,
+        st.builds(undo_history.Mark, random_values.ids, random_values.texts), undo_history.encode_mark, undo_history.decode_mark,
     ),
-    "operation": (random_values.operation_values, history.encode_operation, history.decode_operation),
+    "operation": (random_values.operation_values, undo_history.encode_operation, undo_history.decode_operation),
     "rewind": (random_values.rewind_values, rewinds.encode, rewinds.decode),
-    "history": (random_values.histories, history.encode_history, history.decode_history),
+    "history": (random_values.histories, undo_history.encode_history, undo_history.decode_history),
     "list": (st.lists(st.binary(max_size=20)), tlv.encode_list, lambda data: tlv.decode_list(data, "list")),
     "journal": (random_values.operation_values, journal.encode, journal.decode),
 }
@@ -201,10 +201,10 @@ def test_a_domain_whose_items_are_cut_short_is_refused():
 
 
 def test_a_record_with_a_field_twice_missing_or_of_a_wrong_size_is_refused():
-    good = history.encode_mark(history.Mark("c123", "label"))
+    good = undo_history.encode_mark(undo_history.Mark("c123", "label"))
     for bad in (good + good, tlv.encode([(2, "label")]), good[:-1], good + b"\0"):
         with pytest.raises(errors.ManifestCorrupt):
-            history.decode_mark(bad)
+            undo_history.decode_mark(bad)
     with pytest.raises(errors.ManifestCorrupt):
         tlv.Fields(tlv.encode([(1, b"123")]), "record").number(1)
     with pytest.raises(errors.ManifestCorrupt):
@@ -213,8 +213,8 @@ def test_a_record_with_a_field_twice_missing_or_of_a_wrong_size_is_refused():
 
 def test_text_that_is_no_text_at_all_is_stored_without_a_crash():
     lone = "\ud800 lone"
-    data = history.encode_mark(history.Mark("c1", lone))
-    assert history.decode_mark(data).label
+    data = undo_history.encode_mark(undo_history.Mark("c1", lone))
+    assert undo_history.decode_mark(data).label
 
 
 @pytest.mark.parametrize("decode", [

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from casrewind.model import history as undo_history
-from casrewind.model.history import NO_HISTORY, REDO, RESTORE, UNDO, UNDO_STEPS, Operation, history_after
+from casrewind.model import undo_history
+from casrewind.model.undo_history import NO_HISTORY, REDO, RESTORE, UNDO, UNDO_STEPS, Operation, history_after
 
 KEY = bytes(16)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import adopt, errors, locks
-from casrewind.model.history import RESTORE, Operation
+from casrewind.model.undo_history import RESTORE, Operation
 from casrewind.store.store import Store
 from casrewind.worktree import root as roots
 from casrewind.workspace import Workspace

@@ -13,7 +13,7 @@ import pytest
 
 import casrewind
 from casrewind import errors
-from casrewind.model.history import RESTORE, Operation
+from casrewind.model.undo_history import RESTORE, Operation
 from casrewind.upkeep import adopt
 from casrewind.store.store import Store
 from casrewind.workspace import Workspace

@@ -12,7 +12,7 @@ import pytest
 from casrewind.errors import JournalOpen
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
-from casrewind.model import history, rewind_record
+from casrewind.model import undo_history, rewind_record
 from casrewind.model import plan as plans
 from casrewind.upkeep.save import Moment, save
 from casrewind.store import agent_sessions, ledger, packs
@@ -23,7 +23,7 @@ from support.trees import plant
 
 WORD = secret("fields")
 RECORDS = (
-    checkpoints.Checkpoint, checkpoints.Circumstances, history.Operation, history.Mark, history.Adoption, rewind_record.Rewind,
+    checkpoints.Checkpoint, checkpoints.Circumstances, undo_history.Operation, undo_history.Mark, undo_history.Adoption, rewind_record.Rewind,
     agent_sessions.AgentSession, cursors.Cursor,
 )  # fmt: skip
 OWN = {
@@ -88,11 +88,11 @@ def put(workspace, record, field):
         context.store.sessions.record(record(**values_of(record, value))._replace(**{field: value}))
     else:
         kind, encode = {
-            history.Operation: (ledger.RESTORE, history.encode_operation), history.Mark: (ledger.LABEL, history.encode_mark),
-            history.Adoption: (ledger.ADOPT, history.encode_adoption), rewind_record.Rewind: (ledger.SESSION, rewind_record.encode),
+            undo_history.Operation: (ledger.RESTORE, undo_history.encode_operation), undo_history.Mark: (ledger.LABEL, undo_history.encode_mark),
+            undo_history.Adoption: (ledger.ADOPT, undo_history.encode_adoption), rewind_record.Rewind: (ledger.SESSION, rewind_record.encode),
         }[record]  # fmt: skip
         made = record(**values_of(record, value))._replace(**{field: value})
-        if record is history.Operation:
+        if record is undo_history.Operation:
             with context.store.writing() as session:
                 plan = session.put(packs.PLAN, plans.encode([]))
                 context.store.add_blobs(session)
@@ -188,6 +188,6 @@ def test_an_open_restore_is_refused_so_its_journal_needs_no_editing(workspace, r
     plant(root, {"f": b"1"})
     point = workspace.save().checkpoint
     journals = workspace._context.store.journals
-    journals.write(history.Operation("restore", 1, point.worktree, point.id, point.id, point.tree, "", "claude", WORD))
+    journals.write(undo_history.Operation("restore", 1, point.worktree, point.id, point.id, point.tree, "", "claude", WORD))
     with pytest.raises(JournalOpen):
         workspace.purge_text(os.fsencode(WORD))

@@ -8,7 +8,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
-from casrewind.model import history, rewind_record
+from casrewind.model import undo_history, rewind_record
 from casrewind.model.manifest import FILE, Entry
 from casrewind.history import conversation
 from casrewind.store import ledger
@@ -33,7 +33,7 @@ def other(tmp_path, machine):
 
 
 def mark(kind, identity, label="", seq=9):
-    return kind, seq, history.encode_mark(history.Mark(identity, label))
+    return kind, seq, undo_history.encode_mark(undo_history.Mark(identity, label))
 
 
 def lie(machine, *records, trees=(GOOD, OTHER), chain=LIAR, number=1):
@@ -203,7 +203,7 @@ def test_no_other_machine_says_what_a_session_of_here_continues(machine, other):
 
 def test_moves_of_a_project_without_end_are_not_taken(machine, other):
     one, two = bytes(range(16)), bytes(range(1, 17))
-    moves = [(ledger.ADOPT, number, history.encode_adoption(history.Adoption(*((one, two) if number % 2 else (two, one)), b"/x"))) for number in range(2, 400)]
+    moves = [(ledger.ADOPT, number, undo_history.encode_adoption(undo_history.Adoption(*((one, two) if number % 2 else (two, one)), b"/x"))) for number in range(2, 400)]
     lie(machine, checkpoint_record(point(GOOD)), *moves)
     other.pull()
     with other.open() as workspace:

@@ -10,7 +10,7 @@ import pytest
 from casrewind import errors
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
-from casrewind.model import history, rewind_record, tlv
+from casrewind.model import undo_history, rewind_record, tlv
 from casrewind.model.checkpoint import Circumstances
 from casrewind.remote.piece_names import piece_name
 from casrewind.remote.objects import Objects
@@ -63,7 +63,7 @@ RECORDS = {
     "a mark that is none": [(ledger.PIN, 1, b"\xff" * 30)],
     "a rewind that is none": [(ledger.SESSION, 1, b"\xff" * 30)],
     "a move that is none": [(ledger.ADOPT, 1, b"\xff" * 30)],
-    "forgets": [(ledger.FORGET, 1, history.encode_forgotten(["mine"]))],
+    "forgets": [(ledger.FORGET, 1, undo_history.encode_forgotten(["mine"]))],
     "a text that is no text": [(ledger.CHECKPOINT, 1, checkpoints.encode(point(GOOD)) + tlv.encode(((999, b"\xff"),)))],
     "a machine of its own": [checkpoint_record(point(GOOD, more=Circumstances(machine="trusted")))],
     "a number that is none": [checkpoint_record(point(GOOD, created_ns=-(1 << 62), files=-5, size=-1))],
@@ -155,9 +155,9 @@ def test_a_record_that_no_save_makes(victim, url, case):
 def test_records_about_another_machines_checkpoints_count_nothing(victim, url):
     mine = victim.mine
     records = [
-        (ledger.PIN, 1, history.encode_mark(history.Mark(mine.id, "stolen"))),
-        (ledger.LABEL, 2, history.encode_mark(history.Mark(mine.id, "stolen"))),
-        (ledger.ADOPT, 3, history.encode_adoption(history.Adoption(mine.worktree, bytes(16), b"/elsewhere"))),
+        (ledger.PIN, 1, undo_history.encode_mark(undo_history.Mark(mine.id, "stolen"))),
+        (ledger.LABEL, 2, undo_history.encode_mark(undo_history.Mark(mine.id, "stolen"))),
+        (ledger.ADOPT, 3, undo_history.encode_adoption(undo_history.Adoption(mine.worktree, bytes(16), b"/elsewhere"))),
         (ledger.SESSION, 4, rewind_record.encode(rewind_record.Rewind(1, mine.worktree, "claude", "fork", "s", "p", b"/etc/passwd", b"", mine.id))),
         checkpoint_record(point(GOOD, id=mine.id), 5),
     ]

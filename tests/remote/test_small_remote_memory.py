@@ -10,7 +10,7 @@ import pytest
 
 from casrewind.model import digest as digests
 from casrewind.model import domain as domains
-from casrewind.model import history, tlv
+from casrewind.model import undo_history, tlv
 from casrewind.remote import piece
 from casrewind.remote.objects import Objects
 from casrewind.remote.piece import CONTAINER, CONTENT, FIRST, PieceBuilder
@@ -74,14 +74,14 @@ def checkpoints_without_end(url):
 
 def marks_without_end(url):
     for chain in range(8):
-        marks = [(ledger.PIN, at, history.encode_mark(history.Mark(f"c{at:09x}", ""))) for at in range(200_000)]
+        marks = [(ledger.PIN, at, undo_history.encode_mark(undo_history.Mark(f"c{at:09x}", ""))) for at in range(200_000)]
         parts = [marks[:100_000], marks[100_000:]]
         put_pieces(url, [good(url), *(with_blobs(url, [], records) for records in parts)], chain_id(chain + 1), f"liar{chain}")
 
 
 def long_labels(url):
     made = point(GOOD)
-    labels = [(ledger.LABEL, at, history.encode_mark(history.Mark(made.id, f"{at}" + "x" * (7 << 20)))) for at in range(40)]
+    labels = [(ledger.LABEL, at, undo_history.encode_mark(undo_history.Mark(made.id, f"{at}" + "x" * (7 << 20)))) for at in range(40)]
     put_pieces(url, [good(url, checkpoint_record(made, 2)), *(with_blobs(url, [], labels[at : at + 4]) for at in range(0, 40, 4))])
 
 

@@ -11,7 +11,7 @@ from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
 from casrewind.model import domain as domains
 from casrewind.model import manifest, plan, directory_nodes
-from casrewind.model import history
+from casrewind.model import undo_history
 from casrewind.model import rewind_record as rewinds
 from casrewind.model import stamp
 from casrewind.store import catalog, chunker, journal, layout, ledger, packs, maintenance, stat_file
@@ -133,8 +133,8 @@ def checkpoint(data):
 
 
 def mark(data):
-    found = history.decode_mark(data)
-    return found._asdict(), history.encode_mark(found)
+    found = undo_history.decode_mark(data)
+    return found._asdict(), undo_history.encode_mark(found)
 
 
 def operation_values(found):
@@ -145,8 +145,8 @@ def operation_values(found):
 
 
 def operation(data):
-    found = history.decode_operation(data)
-    return operation_values(found), history.encode_operation(found)
+    found = undo_history.decode_operation(data)
+    return operation_values(found), undo_history.encode_operation(found)
 
 
 def rewind(data):
@@ -158,21 +158,21 @@ def rewind(data):
 
 
 def forgotten(data):
-    found = history.decode_forgotten(data)
-    return {"checkpoints": " ".join(found)}, history.encode_forgotten(found)
+    found = undo_history.decode_forgotten(data)
+    return {"checkpoints": " ".join(found)}, undo_history.encode_forgotten(found)
 
 
 def standing_history(data):
-    worktree, found = history.decode_history_record(data)
+    worktree, found = undo_history.decode_history_record(data)
     values = {"worktree": worktree.hex(), "undo": len(found.undo), "redo": len(found.redo), "current": found.current}
     # the key stands first in what is written; the order of fields means nothing to a reader
-    return values, history.encode_history_record(worktree, found)
+    return values, undo_history.encode_history_record(worktree, found)
 
 
 def adoption(data):
-    found = history.decode_adoption(data)
+    found = undo_history.decode_adoption(data)
     values = {"old": found.old.hex(), "new": found.new.hex(), "root": found.root.decode()}
-    return values, history.encode_adoption(found)
+    return values, undo_history.encode_adoption(found)
 
 
 def a_journal(data):

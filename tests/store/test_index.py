@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from casrewind.model import history
+from casrewind.model import undo_history
 from casrewind.store import ledger
 from casrewind.store.index import Index, IndexUnusable
 from casrewind.store.store import Store
@@ -172,7 +172,7 @@ def test_after_marks_restores_and_undos_a_lost_index_leaves_the_list_byte_identi
         ids = [point.id for point, _ in opened.checkpoints()]
 
         def mark(kind, identity, label=""):
-            opened.append(kind, history.encode_mark(history.Mark(identity, label)))
+            opened.append(kind, undo_history.encode_mark(undo_history.Mark(identity, label)))
 
         mark(ledger.PIN, ids[0], "pinned with a label")
         mark(ledger.PIN, ids[-1])

@@ -12,7 +12,7 @@ import pytest
 
 from casrewind import errors, fsio
 from casrewind.model import manifest
-from casrewind.model import history
+from casrewind.model import undo_history
 from casrewind.store import ledger
 from casrewind.store.index import Index
 from casrewind.store.layout import FORMAT
@@ -221,7 +221,7 @@ def test_what_a_killed_process_left_unsynced_is_synced_before_the_index_tells_of
         point = opened.checkpoints()[0][0]
         seq = max(record.seq for record in ledger.Ledger(os.path.join(store, "ledger")).read(0, 0))
     with open(os.path.join(store, "ledger"), "ab") as file:  # written whole, never synced
-        file.write(ledger.encode(ledger.PIN, seq + 1, history.encode_mark(history.Mark(point.id, ""))))
+        file.write(ledger.encode(ledger.PIN, seq + 1, undo_history.encode_mark(undo_history.Mark(point.id, ""))))
     shutil.copy(next(Path(store, "packs").iterdir()), os.path.join(store, "packs", "ab" * 10 + ".pack"))
     seen, sync, change = [], fsio.sync_fd, Index.change
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from casrewind import agents, config
 from casrewind.agents import event
 from casrewind.agents.transcript import parse_lines as transcript_lines
-from casrewind.model import checkpoint, cursor, domain, manifest, history as undo_history, plan, rewind_record, directory_nodes
+from casrewind.model import checkpoint, cursor, domain, manifest, undo_history, plan, rewind_record, directory_nodes
 from casrewind.model import digest as digests
 from casrewind.history import present_scan
 from casrewind.store import chunker, journal, ledger, packs, stat_file

@@ -3,7 +3,7 @@
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import cursor as cursors
 from casrewind.model import digest as digests
-from casrewind.model import history, rewind_record
+from casrewind.model import undo_history, rewind_record
 from casrewind.model.checkpoint import Checkpoint, Circumstances
 from casrewind.model.diff import Counts
 from casrewind.model.manifest import FILE, Entry
@@ -120,7 +120,7 @@ class Liar:
         if kind < 0.5:
             found = ledger.CHECKPOINT, checkpoints.encode(self.checkpoint())
         elif kind < 0.7:
-            found = self.one_of(tuple(ledger.MARKS)), history.encode_mark(history.Mark(self.identity(), self.text()))
+            found = self.one_of(tuple(ledger.MARKS)), undo_history.encode_mark(undo_history.Mark(self.identity(), self.text()))
         elif kind < 0.8:
             paths = (b"/etc/passwd", b"", b"/home/user/x.jsonl")
             rewind = rewind_record.Rewind(
@@ -129,12 +129,12 @@ class Liar:
             )  # fmt: skip
             found = ledger.SESSION, rewind_record.encode(rewind)
         elif kind < 0.88:
-            found = ledger.ADOPT, history.encode_adoption(history.Adoption(self.key(), self.key(), self.one_of((b"/x", b"", b"\xff"))))
+            found = ledger.ADOPT, undo_history.encode_adoption(undo_history.Adoption(self.key(), self.key(), self.one_of((b"/x", b"", b"\xff"))))
         elif kind < 0.92:
-            found = ledger.FORGET, history.encode_forgotten(self.ids)
+            found = ledger.FORGET, undo_history.encode_forgotten(self.ids)
         elif kind < 0.96:
-            operation = history.Operation(self.one_of(("restore", "undo", "redo", "abort")), self.number(), self.key(), self.identity(), self.identity(), self.some.randbytes(32), "")
-            found = self.one_of(tuple(ledger.OPERATIONS)), history.encode_operation(operation)
+            operation = undo_history.Operation(self.one_of(("restore", "undo", "redo", "abort")), self.number(), self.key(), self.identity(), self.identity(), self.some.randbytes(32), "")
+            found = self.one_of(tuple(ledger.OPERATIONS)), undo_history.encode_operation(operation)
         else:
             found = self.one_of((ledger.HISTORY, 0, 13, 99, 255)), self.some.randbytes(self.some.randrange(60))
         payload = bytearray(found[1])

@@ -2,7 +2,7 @@
 
 from casrewind.model import checkpoint as checkpoints
 from casrewind.model import digest as digests
-from casrewind.model import history
+from casrewind.model import undo_history
 from casrewind.store import ledger, packs
 from casrewind.store.reachability import reference_of_file, references
 from casrewind.workspace import Settings, Workspace
@@ -49,9 +49,9 @@ class PulledMachine:
             pulled = point._replace(worktree=key, more=point.more._replace(machine=self.name))
             ours.append(ledger.CHECKPOINT, checkpoints.encode(pulled))
             if marked.label:
-                ours.append(ledger.LABEL, history.encode_mark(history.Mark(point.id, marked.label)))
+                ours.append(ledger.LABEL, undo_history.encode_mark(undo_history.Mark(point.id, marked.label)))
             if marked.pinned:
-                ours.append(ledger.PIN, history.encode_mark(history.Mark(point.id, "")))
+                ours.append(ledger.PIN, undo_history.encode_mark(undo_history.Mark(point.id, "")))
         return [ours.checkpoint(point.id) for point, _ in new]
 
     def _needed(self, points):

@@ -4,7 +4,7 @@ from blake3 import blake3
 from hypothesis import strategies as st
 
 from casrewind.model import domain as domains
-from casrewind.model import manifest, history, paths, rewind_record
+from casrewind.model import manifest, undo_history, paths, rewind_record
 from casrewind.model.checkpoint import TRIGGERS, Checkpoint, Circumstances
 from casrewind.model.diff import Counts
 from casrewind.model.plan import Action
@@ -92,8 +92,8 @@ checkpoint_values = st.builds(
     elapsed_ms=int64,
 )
 operation_values = st.builds(
-    history.Operation,
-    op=st.sampled_from([history.RESTORE, history.UNDO, history.REDO]),
+    undo_history.Operation,
+    op=st.sampled_from([undo_history.RESTORE, undo_history.UNDO, undo_history.REDO]),
     created_ns=int64,
     worktree=keys,
     target=ids,
@@ -113,9 +113,9 @@ rewind_values = st.builds(
     original=st.binary(max_size=30),
     checkpoint=st.one_of(st.just(""), ids),
 )
-steps = st.builds(history.Step, digests, ids, ids, ids)
+steps = st.builds(undo_history.Step, digests, ids, ids, ids)
 histories = st.builds(
-    history.History,
+    undo_history.History,
     st.lists(steps, max_size=3).map(tuple),
     st.lists(steps, max_size=3).map(tuple),
     ids,

@@ -7,8 +7,8 @@ from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...change import undo as undos
 from ...model.at_risk import OutsideEdits
-from ...model.history import UNDO, Step
 from ...model.plan import Action
+from ...model.undo_history import UNDO, Step
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, flag
 from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import step_in_words

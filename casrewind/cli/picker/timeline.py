@@ -34,10 +34,10 @@ from ...messages import plural, printable
 from ...model.at_risk import NO_EDITS
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.history import REDO, UNDO
 from ...model.plan import Plan
 from ...model.taken_back import UndonePair, pair_undone
 from ...model.turn_records import LookedAt, Outside, Reset, Row, SavedRow, Turn
+from ...model.undo_history import REDO, UNDO
 from ...store.catalog import Marked
 from ...upkeep import pins, reviewed_state
 from ...upkeep import status as statuses

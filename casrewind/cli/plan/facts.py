@@ -13,8 +13,8 @@ from ...history import lookup
 from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
-from ...model.history import REVERT, Step
 from ...model.plan import Plan
+from ...model.undo_history import REVERT, Step
 from ..show.left_out import lost_rule_lines
 from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details
 from ..show.text import Line

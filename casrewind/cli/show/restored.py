@@ -8,9 +8,9 @@ from ...messages import age_in_words, enumerated, first_line, plural, printable,
 from ...model.at_risk import OnlyCopy, OutsideEdits
 from ...model.checkpoint import Checkpoint
 from ...model.diff import Change, count, counted_changes
-from ...model.history import ABORT, REDO, RESTORE, REVERT, TAKE, UNDO
 from ...model.manifest import FILE
 from ...model.plan import EDITED, OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
+from ...model.undo_history import ABORT, REDO, RESTORE, REVERT, TAKE, UNDO
 from ...store.catalog import Marked
 from ...typed_commands import as_typed, in_terminal
 from .text import RED_BOLD, SCREEN, SHOWN, Line, Part, column_width, cut_to, human_size, styled

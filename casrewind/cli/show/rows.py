@@ -10,7 +10,6 @@ from ..._typing import TYPE_CHECKING, NamedTuple
 from ...messages import age_in_words, enumerated, first_line, format_moment, plural, printable
 from ...model.checkpoint import MANUAL, RUN, SAFETY, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
-from ...model.history import RESTORE, REVERT
 from ...model.taken_back import FoldedPairs, ListRow, UndonePair, fold_undone
 from ...model.turn_records import (
     BACKGROUND,
@@ -24,6 +23,7 @@ from ...model.turn_records import (
     SavedRow,
     Turn,
 )
+from ...model.undo_history import RESTORE, REVERT
 from ...store.catalog import Marked
 from ...typed_commands import as_typed
 from .changes import RENAMED, changes_with_renames, shown_path, unclear_notes

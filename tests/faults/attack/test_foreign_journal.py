@@ -5,7 +5,7 @@ import os
 import pytest
 
 from casrewind import errors
-from casrewind.model import history
+from casrewind.model import undo_history
 from casrewind.model import plan as plans
 from casrewind.model.plan import Action
 from casrewind.change import finish_restore
@@ -26,7 +26,7 @@ def test_a_plan_that_would_fit_is_not_carried_out_in_another_worktree(workspace,
         plan = session.put(packs.PLAN, plans.encode(removal if forward else plans.reverse(removal)))
         store.add_blobs(session)
     theirs, ours = bytes(16), workspace.root.key
-    journal = history.Operation(history.RESTORE, 1, theirs, point.id, point.id, plan, "")
+    journal = undo_history.Operation(undo_history.RESTORE, 1, theirs, point.id, point.id, plan, "")
     store.journals.write(journal)
     directory = os.path.join(store.path, "journals")
     os.rename(os.path.join(directory, theirs.hex()), os.path.join(directory, ours.hex()))

@@ -8,7 +8,7 @@ import pytest
 from blake3 import blake3
 
 from casrewind.cli.main import main
-from casrewind.model.history import Operation
+from casrewind.model.undo_history import Operation
 from support import handmade_checkpoints
 from support.handmade_checkpoints import file_row, link_row, plan
 from support.picture import differences, picture
