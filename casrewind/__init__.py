@@ -8,8 +8,8 @@ Every name is imported on first use: agents' hooks start this package many times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than the rest of this module
-    from .change.execute import Restored, WrittenDirectory
     from .change.receipt import CameConversation, Receipt
+    from .change.result import Restored, WrittenDirectory
     from .change.rewind import Chat, Rewound
     from .errors import (
         AgentError,
@@ -174,7 +174,7 @@ _ROOMS = {
     "upkeep.adopt": "Adopted Moved",
     "history.compare": "Comparison",
     "upkeep.damage": "Place",
-    "change.execute": "Restored WrittenDirectory",
+    "change.result": "Restored WrittenDirectory",
     "upkeep.gc": "Collected",
     "history.blame": "Author AuthoredLines Blame",
     "history.path_history": "Logged PathChange",

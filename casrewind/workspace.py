@@ -20,7 +20,7 @@ from .worktree import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .change.execute import Restored
+    from .change.result import Restored
     from .change.rewind import Rewound
     from .change.worktree_change import Confirm
     from .history.blame import Blame

@@ -4,11 +4,13 @@ import ast
 import functools
 import importlib
 import inspect
+import itertools
 import json
 import os
 import re
 import subprocess
 import sys
+import textwrap
 import typing
 import zipfile
 from pathlib import Path
@@ -115,6 +117,13 @@ def test_everything_public_is_documented():
         assert len(text) > 10 and not text.startswith(f"{name}("), name  # a named tuple has a text of its own otherwise
 
 
+def explained_fields(record):
+    """Fields with a text under them."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(record))).body[0].body
+    return [field.target.id for field, text in itertools.pairwise(body)
+            if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)]  # fmt: skip
+
+
 def test_the_fields_that_need_units_or_explaining_are_in_the_texts():
     """Of the reports: what is not told by its name and type alone."""
     assert all(word in casrewind.Settings.__doc__ for word in casrewind.Settings._fields)
@@ -129,7 +138,8 @@ def test_the_fields_that_need_units_or_explaining_are_in_the_texts():
         "Logged": "changes sorted compare damaged", "PathChange": "before change counts reason",
     }  # fmt: skip
     for name, words in told.items():
-        text = getattr(casrewind, name).__doc__
+        record = getattr(casrewind, name)
+        text = f"{record.__doc__} {' '.join(explained_fields(record))}"
         assert [word for word in words.split() if not re.search(rf"\b{word}\b", text)] == [], name
 
 

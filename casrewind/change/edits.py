@@ -15,12 +15,11 @@ from ..messages import printable
 from ..model import manifest, merge, paths
 from ..model.diff import Change, topmost_unclear
 from ..model.manifest import FILE, PURGED
-from ..model.plan import UNSEEN_END, Action, Kept, Plan
+from ..model.plan import SHARED, UNSEEN_END, Action, Kept, Plan
 from ..model.turn_records import NOT_SAVED, Turn
 from ..worktree.spelling import with_other_spellings
 from .safety_capture import CapturedState
 
-SHARED = "shared"
 """The word for why a path is left alone that another turn may have changed, too."""
 
 
@@ -195,17 +194,6 @@ def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> 
 def _why_shared_with(names: Sequence[str]) -> str:
     """Why a path is left alone that these turns, or subagents, may have changed, too."""
     return f"changed while {' and '.join(names)} ran, too"
-
-
-def with_way_out(item: Kept, options: Mapping[str, str]) -> Kept:
-    """A path that is left alone. Its reason ends with the option that takes it back: `options` has that by why it is left alone."""
-    way = options.get(item.why)
-    return item if way is None else item._replace(reason=f"{item.reason}; {way} takes it back{' as well' if item.why == SHARED else ''}")
-
-
-def without_way_out(item: Kept) -> Kept:
-    """A path that is left alone, for a person who cannot give an option."""
-    return item._replace(reason=item.reason.partition("; --")[0])
 
 
 def _paths_that_turn_may_not_have_made(unclear: Sequence[Change]) -> Iterator[Kept]:

@@ -6,92 +6,29 @@ docs/internals/format.md derives the order.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from .. import errors
-from .._typing import TYPE_CHECKING, NamedTuple
 from ..context import Context
 from ..messages import is_disk_full, printable, reason_of
 from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import plan as plans
-from ..model.at_risk import OnlyCopy, OpenFile
 from ..model.checkpoint import Checkpoint
 from ..model.domain import Domain
 from ..model.manifest import FILE, Entry
-from ..model.plan import Action, Actions, Kept, Merged, content_differs
+from ..model.plan import Action, Actions, content_differs
 from ..model.undo_history import Operation
 from ..store import packs
 from ..store.store import Store
 from ..store.writer import StoreWriter
 from ..upkeep import save
 from ..worktree.apply import Applier, Outcome
+from .result import Restored
 from .safety_capture import CapturedState
 
-if TYPE_CHECKING:
-    from ..model.turn_records import Turn
-
 _FILES, _BYTES = 100, 4 << 20  # limits of one read-ahead: number of files, total size
-
-
-class WrittenDirectory(NamedTuple):
-    """A directory with a checkpoint's files: how many, how many of them share their blocks with the worktree's, and after
-    how many seconds they were there. `origin_problem`: why nothing there says what it was made from, or ""."""
-
-    directory: str
-    files: int
-    from_worktree: int
-    seconds: float
-    origin_problem: str = ""
-
-
-class Restored(NamedTuple):
-    """The result of a verb that changes files (with `dry_run`: what it would do). `actions` were done; `kept` paths were
-    not changed, with the reason. `target` and `safety` are ids of the target and safety checkpoints (`safety` is "" if
-    nothing had to change). `unchanged` counts the files and links of the target that needed no change. `merged`: the files
-    among the actions that were merged by lines. `edited`: the paths that keep edits, and so are not as in the target."""
-
-    op: str
-    target: str
-    safety: str
-    actions: Sequence[Action]
-    kept: tuple[Kept, ...]
-    unchanged: int
-    dry_run: bool
-    merged: tuple[Merged, ...] = ()
-    edited: tuple[bytes, ...] = ()
-    tells_agent: bool = False
-    """This is the first restore of the worktree, and the hook will tell an agent of it."""
-    taken_from: str = ""
-    """The directory whose changes were taken, or were until an undo. "" = it is about no directory."""
-    written: tuple[WrittenDirectory, ...] = ()
-    """Of `materialise`: the directories."""
-    carried: tuple[tuple[bytes, int], ...] = ()
-    """Of `materialise`: the paths and bytes of the ignored files that were copied into each."""
-    read: "Callable[[bytes, Entry], bytes | None] | None" = None
-    """Returns the bytes of what is planned, by path and entry, while the workspace is open; None if they are gone. None: the store
-    has all of them."""
-    commit: str = ""
-    """Of `materialise`: the commit that the checkpoint notes, or ""."""
-    only_copies: tuple[OnlyCopy, ...] = ()
-    """Removed files that may be the only copies of ignored files. `safety` has them, and is pinned."""
-    open_files: tuple[OpenFile, ...] = ()
-    """The files that a program has open for writing, if a database is among the paths of the actions."""
-    foreign: tuple[bytes, ...] = ()
-    """Of a rewind: the paths that another session may have changed."""
-    turns: "tuple[Turn, ...]" = ()
-    """Of a restore that keeps edits: the turns that it takes back, newest first."""
-
-    @property
-    def exact(self) -> bool:
-        """True if every path in question is as in the target."""
-        return not self.edited and not self.incomplete
-
-    @property
-    def incomplete(self) -> bool:
-        """True if a planned action was not done, or a file has markers of a conflict."""
-        return any(not item.benign for item in self.kept) or any(item.conflicts for item in self.merged)
 
 
 def execute(

@@ -25,8 +25,9 @@ from ..store.writer import StoreWriter
 from ..worktree.apply import Applier, Outcome
 from ..worktree.displaced import DisplacedFiles
 from ..worktree.recover import move_or_remove_temporary_files, put_replaced_directories_back, with_modes_that_took
-from .execute import Restored, interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
+from .execute import interruption_error, made_now, publish_safety_checkpoint, record_and_close_journal
 from .preflight import check_and_read_blobs, find_actions_below_mounts, find_open_files, refuse_open_databases
+from .result import Restored
 from .safety_capture import CapturedState, add_present_paths, obstacles_error
 
 _CONTINUE = (

@@ -18,12 +18,12 @@ from ..model import manifest, merge
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.manifest import Entry
-from ..model.plan import OUTSIDE, UNSEEN_END, Action, Kept, Merged, Plan
+from ..model.plan import OUTSIDE, SHARED, UNSEEN_END, Action, Kept, Merged, Plan
 from ..model.turn_records import BACKGROUND, Turn
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
-from .edits import SHARED, edits_of_turns, left_alone, name_parts, reversed_action, with_way_out
+from .edits import edits_of_turns, left_alone, name_parts, reversed_action
 from .moved_files import MOVED, keep_moved_files
 from .path_merger import DAMAGED, PathMerger
 from .possible_actions import possible_actions
@@ -55,7 +55,7 @@ class KeptEdits:
         done = edits_of_turns(view, turns, scope, provenance, skip_damaged=skip_damaged)
         self.turns: tuple[Turn, ...] = tuple(turns)
         self._done = done
-        self._left = {item.path: _with_way_out(item) for item in done.kept}
+        self._left = {item.path: _with_option(item) for item in done.kept}
         self._provenance: Provenance | None = provenance
         self._files = PathMerger(context, done.by_path, provenance, is_one=False, skip_damaged=skip_damaged, hint=SKIP_DAMAGED)
         self._exact: Sequence[Action] = ()
@@ -72,7 +72,7 @@ class KeptEdits:
         unread = (action.path for action in others if action.path not in now.scan.read)
         tree = add_present_paths(self._context, writer, now.tree, unread, respelled, strangers)
         now = now._replace(tree=tree, respelled=respelled)
-        left = [_with_way_out(item) for item in left_alone(self._done, now)]
+        left = [_with_option(item) for item in left_alone(self._done, now)]
         in_part = [item for item in left if item.path in self._done.by_path]
         kept = [*protected, *(item for item in left if item.path not in known and item.path not in self._done.by_path)]
         wanted, points = plans.sort_and_pack([*exact.actions, *others]), self._context.tree.mounts.points
@@ -141,5 +141,5 @@ class KeptEdits:
         return tuple(sorted([*found, *(done.path for done in are_now_as_in_checkpoint if plans.is_of_file(done))]))
 
 
-def _with_way_out(item: Kept) -> Kept:
-    return with_way_out(item, {UNSEEN_END: "--exact"})
+def _with_option(item: Kept) -> Kept:
+    return item._replace(option="--exact" if item.why == UNSEEN_END else "")

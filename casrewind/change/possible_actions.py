@@ -17,7 +17,7 @@ from ..store.writer import StoreWriter
 from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.scan import Scan
 from . import preflight, safety_capture
-from .execute import Restored
+from .result import Restored
 from .safety_capture import CapturedState, Stranger, obstacles_error
 
 Resolve = Callable[[Action, Entry | None], Entry | Kept | None]

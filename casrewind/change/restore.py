@@ -23,7 +23,7 @@ from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.protected_places import PROTECTED, ProtectedPlaces
 from . import preflight, safety_capture
-from .execute import Restored
+from .result import Restored
 from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 

@@ -25,8 +25,8 @@ from ..store.reading import TreeCache, TreesAhead
 from ..upkeep import directory_origins
 from ..worktree.new_tree import GIT
 from . import carried_files, preflight
-from .execute import Restored, WrittenDirectory
 from .new_directories import Destination, Row, Writing, rows_made
+from .result import Restored, WrittenDirectory
 from .worktree_copies import WorktreeCopies
 
 _REMEMBERED = 1000

@@ -13,18 +13,18 @@ from ..history.turn_view import TurnView
 from ..model import manifest
 from ..model import plan as plans
 from ..model.checkpoint import RUN
-from ..model.plan import UNSEEN_END, Actions, Plan
+from ..model.plan import SHARED, UNSEEN_END, Actions, Plan
 from ..model.turn_records import Turn
 from ..model.undo_history import RESTORE, REVERT, Operation
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
 from .chosen_edits import ChosenEdit, ChosenEdits, changed_error, chosen_actions
-from .edits import SHARED, PathEdit, edits_of_turns, left_alone, name_parts, reversed_action, with_way_out
-from .execute import Restored
+from .edits import PathEdit, edits_of_turns, left_alone, name_parts, reversed_action
 from .moved_files import keep_moved_files
 from .path_merger import ASIDE, PathMerger
 from .possible_actions import prepare_actions
+from .result import Restored
 from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 
@@ -80,7 +80,7 @@ def prepare_revert(
         report, now = prepare_actions(
             context, writer, actions, REVERT, before.id, hint, files.resolve, made=files.made, skip_damaged=skip_damaged
         )
-        left = (with_way_out(item, {SHARED: "--shared", UNSEEN_END: "--shared"}) for item in left_alone(done, now))
+        left = (item._replace(option="--shared" if item.why in (SHARED, UNSEEN_END) else "") for item in left_alone(done, now))
         plan = name_parts(Plan(report.actions, tuple(sorted((*report.kept, *left)))), done)
         plan = keep_moved_files(plan, done, now, files.contents, provenance.versions_of)
         planned = plans.sort_and_pack(plan.actions)

@@ -30,8 +30,8 @@ from ..model.checkpoint import Checkpoint
 from ..model.plan import Plan
 from ..store.arrivals import Arrival, record_arrival
 from .earlier_fork import find_earlier_fork
-from .execute import Restored
 from .restore import prepare_restore
+from .result import Restored
 from .worktree_change import Confirm, WorktreeChange
 
 HANDED_OVER = "handed_over"

@@ -41,10 +41,10 @@ from ..worktree.scan import Scan
 from ..worktree.spelling import with_other_spellings
 from . import preflight
 from .edits import Edits, PathEdit, edits_taken_over
-from .execute import Restored
 from .moved_files import keep_moved_files
 from .path_merger import DAMAGED, PathMerger
 from .possible_actions import prepare_actions
+from .result import Restored
 from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 

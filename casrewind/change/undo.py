@@ -19,8 +19,8 @@ from ..model.undo_history import RESTORE, Operation
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from ..worktree.scan import Scan
-from .execute import Restored
 from .possible_actions import prepare_actions
+from .result import Restored
 from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 

@@ -24,7 +24,8 @@ from ..store import packs
 from ..store.dry_run_writer import DryRunWriter
 from ..store.writer import StoreWriter
 from . import preflight
-from .execute import Restored, execute
+from .execute import execute
+from .result import Restored
 from .safety_capture import CapturedState
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from .turn_records import Turn
 
 MAGIC = b"CRP1"
-OUTSIDE, UNSEEN_END = "outside", "unseen_end"
-"""Words for why a path is kept: no turn changed it; it changed before the end of a turn, and nothing saw that end."""
+OUTSIDE, SHARED, UNSEEN_END = "outside", "shared", "unseen_end"
+"""Words for why a path is kept: no turn changed it; others may have changed it, too; it changed before the end of a turn, and
+nothing saw that end."""
 EDITED, CHANGED_NOW, APPEARED_NOW = "edited since", "it changed just now", "it appeared just now"
 """Why a path is kept: its content is not what the operation left there, or changes while the operation is made."""
 
@@ -44,33 +45,53 @@ class Action(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A path left unchanged, and the reason. `benign`: unchanged by design, not because a restore was impossible. `why`: the
-    reason as one word, "" if there is none. `lines`: the lines (first, last) that conflict, from 1. `by`: the numbers of the
-    turns that edited them."""
+    """A path left unchanged."""
 
     path: bytes
     reason: str
     benign: bool
+    """Unchanged by design, not because a restore was impossible."""
     why: str = ""
+    """The reason as one word: SHARED, UNSEEN_END, OUTSIDE ..., "" if there is none."""
     lines: tuple[tuple[int, int], ...] = ()
+    """The lines (first, last) that conflict, from 1."""
     by: tuple[int, ...] = ()
+    """The numbers of the turns that edited them."""
+    option: str = ""
+    """The option with which the same command takes the path back, "" if there is none."""
+
+    @property
+    def explanation(self) -> str:
+        """The reason, and what to do about it."""
+        way = f"; {self.option} takes it back{' as well' if self.why == SHARED else ''}" if self.option else ""
+        return f"{self.reason}{way}"
+
+
+def without_options(left: Iterable[Kept]) -> tuple[Kept, ...]:
+    """Paths that are left unchanged, for a person who cannot give an option."""
+    return tuple(item._replace(option="") for item in left)
 
 
 class Merged(NamedTuple):
-    """A file that becomes a merge: its bytes `data`, the number of places `taken` back, and how many lines are `kept`
-    that were changed since. `conflicts`: how many places have markers. `by`: the numbers of the turns that edited the file
-    since. `is_yours`: a person did, too. `is_taken_over`: the places were taken over instead, from the `machine` of that name or
-    from a directory."""
+    """A file that becomes a merge."""
 
     path: bytes
     data: bytes
+    """Its bytes."""
     taken: int
+    """How many places are taken back."""
     kept: int
+    """How many lines stay that were changed since."""
     conflicts: int = 0
+    """How many places have markers."""
     by: tuple[int, ...] = ()
+    """The numbers of the turns that edited the file since."""
     is_yours: bool = False
+    """A person edited it, too."""
     is_taken_over: bool = False
+    """The places were taken over instead, from the machine or from a directory."""
     machine: str = ""
+    """The machine's name, or "" for a directory."""
 
 
 class Actions(Sequence[Action]):
@@ -147,20 +168,26 @@ class Actions(Sequence[Action]):
 
 
 class Plan(NamedTuple):
-    """The actions, sorted by path, the paths left unchanged, and the files that a revert merges. `only_copies`: among the
-    removed files. `open_files`: that a program has open for writing. `read`: see change.execute.Restored. `why_again`: why a person is
-    asked once more, or "". `foreign`: paths that another session than those of a rewind may have changed. `turns`: of a
-    restore that keeps edits, those that it takes back, newest first."""
+    """What would be done to the worktree."""
 
     actions: Sequence[Action]
+    """Sorted by path."""
     kept: tuple[Kept, ...]
+    """The paths left unchanged."""
     merged: tuple[Merged, ...] = ()
+    """The files among the actions that are merged by lines."""
     only_copies: tuple[OnlyCopy, ...] = ()
+    """The removed files that may be the only copies of ignored files."""
     open_files: tuple[OpenFile, ...] = ()
+    """The files that a program has open for writing."""
     read: "Callable[[bytes, Entry], bytes | None] | None" = None
+    """Returns the bytes of what is planned: see Restored."""
     why_again: str = ""
+    """Why a person is asked once more, or ""."""
     foreign: tuple[bytes, ...] = ()
+    """Of a rewind: the paths that another session may have changed."""
     turns: "tuple[Turn, ...]" = ()
+    """Of a restore that keeps edits: the turns that it takes back, newest first."""
 
 
 def build_plan(changes: Iterable[Change], why_unknown: Captured, scope: Sequence[bytes] = ()) -> Plan:

@@ -18,6 +18,7 @@ from ..history.checkpoint_names import (
     raise_bad_label,
     refuse_ambiguous_label,
 )
+from ..messages import printable
 from ..model import undo_history
 from ..model.checkpoint import Checkpoint
 from ..store import ledger
@@ -28,13 +29,24 @@ _UNSEEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 class Marking(NamedTuple):
-    """The result of a pin or unpin: the checkpoint, its current marks, its label before. `changed` is False if the
-    marks already had these values and nothing was written."""
+    """The result of a pin or unpin. Its text says what is pinned or unpinned now, with its label."""
 
     checkpoint: Checkpoint
     marked: Marked
+    """Its marks now."""
     before: str
+    """Its label before."""
     changed: bool
+    """False if the marks had these values already, and nothing was written."""
+
+    def __str__(self) -> str:
+        name, label = self.checkpoint.id, printable(self.label)
+        named = f", its label is {label!r}" if label else ""
+        if not self.changed:
+            return f"{name} is pinned already{named}" if self.marked.pinned else f"{name} is not pinned, and no label keeps it"
+        if not self.marked.pinned:
+            return f"unpinned {name}{f'; its label {label!r} stays, and does not keep it any more' if label else ''}"
+        return f"pinned {name}{named}{f' (it was {printable(self.before)!r})' if self.before not in ('', self.label) else ''}"
 
     @property
     def label(self) -> str:

@@ -249,7 +249,7 @@ def actions_between(old, new):
 @settings(max_examples=examples(1200), deadline=None)
 @given(shown_from=TREES, target=TREES, now=TREES)
 def test_what_is_left_of_a_plan_was_shown_and_leaves_a_tree(shown_from, target, now):
-    from casrewind.change.execute import Restored
+    from casrewind.change.result import Restored
 
     shown = actions_between(shown_from, target)
     report = Restored("restore", "", "", plans.sort_and_pack(actions_between(now, target)), (), 0, dry_run=False)

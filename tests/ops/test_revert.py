@@ -61,7 +61,7 @@ def read(agent, path="a.py"):
 
 
 def reasons(report):
-    return {item.path: item.reason for item in report.kept}
+    return {item.path: item.explanation for item in report.kept}
 
 
 def test_two_turns_change_line_1_and_line_7_and_the_older_one_is_taken_back(agent):

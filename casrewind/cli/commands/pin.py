@@ -5,8 +5,7 @@ from ...history import lookup
 from ...upkeep import pins
 from ..grammar.options import JSON, REF, Command, Option
 from ..show import shapes
-from ..show.pinned import marking_lines
-from ..terminal.lines import print_json, print_lines
+from ..terminal.lines import print_json, print_line
 from . import OK, Done
 
 if TYPE_CHECKING:
@@ -36,5 +35,5 @@ def print_marking(context: "Context", options: "ParsedOptions", report: "Marking
     if options.json:
         print_json({"checkpoint": shapes.checkpoint(report.checkpoint, report.marked, lookup.current_id(context))})
     else:
-        print_lines(marking_lines(report))
+        print_line(str(report))
     return OK

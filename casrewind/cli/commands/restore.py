@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...change import restore as restores
-from ...change.execute import Restored
+from ...change.result import Restored
 from ...change.worktree_change import WorktreeChange
 from ...messages import enumerated, printable, shell_quoted
 from ..grammar.options import (

@@ -18,7 +18,6 @@ from ...change import revert as reverts
 from ...change import rewind
 from ...change import undo as undos
 from ...change.chosen_edits import ChosenEdit, ChosenEdits, changed_error
-from ...change.edits import without_way_out
 from ...change.finish_restore import finish_restore
 from ...change.worktree_change import AGAIN, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
@@ -34,7 +33,7 @@ from ...messages import plural, printable
 from ...model.at_risk import NO_EDITS
 from ...model.checkpoint import MANUAL, SAFETY, Checkpoint
 from ...model.diff import Change
-from ...model.plan import Plan
+from ...model.plan import Plan, without_options
 from ...model.taken_back import UndonePair, pair_undone
 from ...model.turn_records import LookedAt, Outside, Reset, Row, SavedRow, Turn
 from ...model.undo_history import REDO, UNDO
@@ -53,7 +52,6 @@ from ..plan.facts import (
 )
 from ..plan.hunks import edit_with_hunks, edit_without_hunks
 from ..show.blamed import number_sessions
-from ..show.pinned import marking_lines
 from ..show.restored import (
     NO_TARGET,
     REDO_KEEPS,
@@ -77,7 +75,7 @@ from .patch_lines import MOST_LINES, change_as_lines
 from .picker_rows import PickerRow, PickerTimeline
 
 if TYPE_CHECKING:
-    from ...change.execute import Restored
+    from ...change.result import Restored
     from ...context import Context
     from ...history.compare import Comparison, ScannedWorktree
     from ...upkeep.pins import Marking
@@ -359,7 +357,7 @@ class TimelineModel:
         further lines around the paths. `edits`: chosen hunks of files. `kept`: what a yes preserves."""
         inner = inner_lines(find_inner_turns(self._context, since_ns, plan.actions))
         notes = notes_above_plan(self._context, plan)
-        told = plan._replace(kept=tuple(map(without_way_out, plan.kept)))
+        told = plan._replace(kept=without_options(plan.kept))
         lines = [*above, *plan_lines(told), *below, *inner]
         return Proposal(headline(title, plan), lines, notes, kept, lambda: self._plan_patch(plan, edits or {}))
 
@@ -466,7 +464,7 @@ def _decline_unless_yes(answer: str) -> None:
 
 
 def _restore_result(report: "Restored", target: RestoreTarget = NO_TARGET) -> ActionResult:
-    report = report._replace(kept=tuple(map(without_way_out, report.kept)))
+    report = report._replace(kept=without_options(report.kept))
     return ActionResult(tuple(restored_lines(report, target.name, state=target.state)), report.incomplete)
 
 
@@ -494,4 +492,4 @@ def _rewind_result(report: rewind.Rewound, target: RestoreTarget) -> ActionResul
 
 
 def _mark_result(report: "Marking") -> ActionResult:
-    return ActionResult(tuple(marking_lines(report)), is_mark=True)
+    return ActionResult((Line(str(report)),), is_mark=True)

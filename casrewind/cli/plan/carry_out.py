@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ... import errors, launch
 from ..._typing import TYPE_CHECKING, TypeVar
-from ...change.execute import Restored
+from ...change.result import Restored
 from ...change.worktree_change import Confirm, PlannedChange, WorktreeChange, ask_and_carry_out
 from ...errors import Declined
 from ...model.at_risk import NO_EDITS

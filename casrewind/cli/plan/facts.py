@@ -20,7 +20,7 @@ from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, t
 from ..show.text import Line
 
 if TYPE_CHECKING:
-    from ...change.execute import Restored
+    from ...change.result import Restored
     from ...history.turn_view import TurnView
     from ...model.turn_records import Turn
     from ...remote.pushed import Unsent

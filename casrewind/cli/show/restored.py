@@ -16,7 +16,7 @@ from ...typed_commands import as_typed, in_terminal
 from .text import RED_BOLD, SCREEN, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
-    from ...change.execute import Restored
+    from ...change.result import Restored
     from ...history.inner_projects import InnerTurns
     from ...model.at_risk import OpenFile
     from ...model.turn_records import Turn
@@ -297,8 +297,8 @@ def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[L
     """The paths that were left alone, and those of `done` that were not restored as planned. What a person did not ask for
     is a remark."""
     yield from _untouched_path_lines([item for item in left if item.why == OUTSIDE])
-    for reason in dict.fromkeys(item.reason for item in left if item.why == UNSEEN_END):
-        found = [item.path for item in left if item.reason == reason]
+    for reason in dict.fromkeys(item.explanation for item in left if item.why == UNSEEN_END):
+        found = [item.path for item in left if item.explanation == reason]
         more = f"{len(found) - SHOWN:,} more; {in_terminal('--json lists all of them')}"
         lines = _titled_path_lines(f"left alone, {reason}", found, more)
         yield from (line._replace(is_remark=True) for line in lines)
@@ -307,7 +307,7 @@ def _kept_lines(left: Sequence[Kept], done: Sequence[Action] = ()) -> Iterator[L
     restored = {action.path for action in done if action.path in named} if named else set()
     for item in left[:SHOWN]:
         what = "note" if item.path in restored else "left alone"
-        yield Line(f"  {what}: {printable(item.path)}: {printable(item.reason)}", is_remark=not item.benign)
+        yield Line(f"  {what}: {printable(item.path)}: {printable(item.explanation)}", is_remark=not item.benign)
     if len(left) > SHOWN:
         yield Line(f"  ... and {len(left) - SHOWN} more paths, left alone or noted; {in_terminal('--json lists all of them')}")
 
@@ -487,7 +487,7 @@ def _kept_shape(item: Kept) -> "Shape":
     from . import shapes
 
     lines = [list(places) for places in item.lines]
-    return {**shapes.path(item.path), "reason": item.reason, "why": item.why or None, "lines": lines, "by": list(item.by)}
+    return {**shapes.path(item.path), "reason": item.explanation, "why": item.why or None, "lines": lines, "by": list(item.by)}
 
 
 def _change_shape(found: Change, merged: Merged | None) -> "Shape":
