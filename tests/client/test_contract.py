@@ -10,14 +10,26 @@ import pytest
 from casrewind.agents.carried_lines import carried
 from support import real_clients, resumed_clients, three_turns
 from support.picture import differences, picture
+from support.sample_start import marks_of
 from support.three_turns import PROMPTS, triggers
 from support.trees import plant
 
 
+FURTHER = []
+
+
 def further(question):
-    """A push asks one client this, another one after a change of the product, and always Claude Code; `--run-long` asks all."""
-    question.is_further = True
+    """What is asked beyond the three turns. A push asks Claude Code all of it, and one other client two of these questions: another client
+    and other questions after a change of the product. `--run-long` asks everybody everything."""
+    FURTHER.append(question.__name__)
     return question
+
+
+def marks_of_question(client, question):
+    """The marks of a question that a client is asked."""
+    if question not in FURTHER:
+        return real_clients.in_turn(client)
+    return real_clients.in_turn(client, further=True) or ([] if client == "claude" else marks_of(question, FURTHER, 2))
 
 
 def pytest_generate_tests(metafunc):
@@ -27,7 +39,7 @@ def pytest_generate_tests(metafunc):
     cases = []
     for kind in resumed_clients.ALL:
         name = kind.__name__.lower()
-        marks = [pytest.mark.xdist_group(f"client-{name}"), *real_clients.in_turn(name, further=hasattr(metafunc.function, "is_further"))]
+        marks = [pytest.mark.xdist_group(f"client-{name}"), *marks_of_question(name, metafunc.function.__name__)]
         gap = kind.lacks.get(metafunc.function.__name__)
         cases.append(pytest.param(kind, id=name, marks=marks if gap is None else [*marks, pytest.mark.skip(reason=f"{name}: {gap}")]))
     metafunc.parametrize("person", cases, indirect=True, scope="module")

@@ -3,8 +3,6 @@
 import itertools
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -12,7 +10,8 @@ from casrewind.remote.piece import MOST_EMPTY
 from casrewind.remote import collect
 from casrewind.remote.piece_names import all_pieces_of
 from casrewind.remote.objects import Objects
-from support import sample_start
+from support import forked_command, sample_start
+from support.command import Command
 from support.machines import KEY, Machine, chains_of
 from support.s3_server import S3Server
 from support.sample_start import by_turns
@@ -66,11 +65,11 @@ def made(tmp_path, url, name="sandbox-4"):
 
 def run(machine, number, when, *words, cwd=None, pieces=64):
     """The exit code of a command that is killed at its Nth request. A push rolls up every so many `pieces`."""
-    environment = {**os.environ, "PIECES": str(pieces), "CASREWIND_REMOTE_KEEP": "90d", "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
-    line = [sys.executable, "-c", PROGRAM, str(number), when, "-C", str(cwd or machine.root), *words]
-    done = subprocess.run(line, env=environment, capture_output=True, timeout=120)
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr.decode()
-    return done.returncode
+    bucket = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    environment = Command(machine.root, machine.home, PIECES=str(pieces), CASREWIND_REMOTE_KEEP="90d", CASREWIND_REMOTE_KEY=KEY, **bucket).environment
+    code, _, err = forked_command.call([str(number), when, "-C", str(cwd or machine.root), *words], environment, program=PROGRAM, timeout=120)
+    assert code in (0, -signal.SIGKILL), err.decode()
+    return code
 
 
 def until_it_ends(machine, when, *words, **options):

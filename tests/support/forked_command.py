@@ -41,20 +41,21 @@ def fits(environment):
     return sys.platform.startswith("linux") and read == _STARTS_WITH
 
 
-def call(arguments, environment, *, stdin=b"", cwd=None, timeout=240, forks=False):
+def call(arguments, environment, *, program=None, stdin=b"", cwd=None, timeout=240, forks=False):
     """As `run`; where a fork would not do the same, the interpreter is started."""
     if fits(environment):
-        return run(arguments, environment, stdin=stdin, cwd=cwd, timeout=timeout, forks=forks)
+        return run(arguments, environment, program=program, stdin=stdin, cwd=cwd, timeout=timeout, forks=forks)
     given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
-    done = subprocess.run([sys.executable, "-m", "casrewind", *arguments], env=environment, capture_output=True, cwd=cwd, timeout=timeout, **given)
+    started = [sys.executable, *(["-m", "casrewind"] if program is None else ["-c", program]), *arguments]
+    done = subprocess.run(started, env=environment, capture_output=True, cwd=cwd, timeout=timeout, **given)
     return done.returncode, done.stdout, done.stderr
 
 
-def run(arguments, environment, *, stdin=b"", cwd=None, timeout=240, forks=False):
-    """(exit code, output, errors) of `casrewind ARGUMENTS`. `stdin`: bytes, an open file, a descriptor or DEVNULL. `forks`: what it starts
-    as its own command is a fork, too."""
+def run(arguments, environment, *, program=None, stdin=b"", cwd=None, timeout=240, forks=False):
+    """(exit code, output, errors) of `casrewind ARGUMENTS`, or of `python -c PROGRAM ARGUMENTS`. `stdin`: bytes, an open file, a descriptor
+    or DEVNULL. `forks`: what it starts as its own command is a fork, too."""
     asked = {
-        "arguments": [os.fsdecode(word) for word in arguments], "environment": dict(environment), "cwd": os.fspath(cwd or os.getcwd()),
+        "program": program, "arguments": [os.fsdecode(word) for word in arguments], "environment": dict(environment), "cwd": os.fspath(cwd or os.getcwd()),
         "umask": _umask(), "limits": [resource.getrlimit(limit) for limit in _LIMITS],
         "interpreter": _interpreter() if forks else None,
     }  # fmt: skip
@@ -189,7 +190,7 @@ def _asked(words):
     limits, count, rest = [int(word) for word in rest[:6]], int(rest[6]), rest[7:]
     return {
         "arguments": rest[:count], "environment": dict(word.split("=", 1) for word in rest[count:]), "cwd": cwd, "umask": int(umask),
-        "limits": [limits[:2], limits[2:4], limits[4:]], "interpreter": None,
+        "limits": [limits[:2], limits[2:4], limits[4:]], "interpreter": None, "program": None,
     }  # fmt: skip
 
 
@@ -213,7 +214,7 @@ def _import_everything():
 
 
 def _become(files):
-    """Do in this forked process what `python -m casrewind` does."""
+    """Do in this forked process what `python -m casrewind` does, or `python -c`."""
     words = os.pread(files[0], os.fstat(files[0]).st_size, 0)
     for number, fd in enumerate(files[1:]):
         os.dup2(fd, number)
@@ -228,16 +229,21 @@ def _become(files):
         resource.setrlimit(limit, tuple(values))
     os.chdir(asked["cwd"])
     sys.executable = asked["interpreter"] or sys.executable
-    sys.argv = [os.path.join(REPOSITORY, "casrewind", "__main__.py"), *asked["arguments"]]
+    program = asked["program"]
+    sys.argv = [os.path.join(REPOSITORY, "casrewind", "__main__.py") if program is None else "-c", *asked["arguments"]]
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)
     sys.stderr = open(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)  # by lines, as the interpreter does
     time.tzset()
     code = 1
     try:
-        from casrewind.__main__ import main
+        if program is not None:
+            exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})
+            code = 0
+        else:
+            from casrewind.__main__ import main
 
-        main()
+            main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
