@@ -844,7 +844,7 @@ def main():
     for case in everything:
         kind = tuple(case[:2])
         seen[kind] = seen.get(kind, -1) + 1
-        if seen[kind] % asked["of"] != asked["part"] or (asked.get("only") and asked["only"] not in " ".join(map(str, case))):
+        if seen[kind] % asked["of"] not in asked["parts"] or (asked.get("only") and asked["only"] not in " ".join(map(str, case))):
             continue
         DOUBT = case[1] == "replace" or case[1] == "delete"
         some = names

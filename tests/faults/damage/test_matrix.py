@@ -4,6 +4,7 @@ Deleted, cut, flipped, zeroed, exchanged; packs, ledger, index, FORMAT, journal.
 pictures that other code took, stands in support/damage_store.py. Each case is repaired, too: what repair does not name is there.
 """
 
+import collections
 import json
 import os
 import subprocess
@@ -19,15 +20,16 @@ VERBS = {"delete", "truncate", "flip", "zero"}
 
 @pytest.fixture
 def spoil(scratch):
-    """spoil(...): the reports of support/damage_store.py over two processes, added up. `shares`: two of how many shares of the
-    cases they take: the first, which has each kind of damage, and another one after every change of the product."""
+    """spoil(...): the reports of support/damage_store.py, added up. `shares`: two of how many shares of the cases are taken: the first, which
+    has each kind of damage, and another one after every change of the product. Two processes take all cases, and one takes a few: each
+    makes the store first."""
 
     def work(*, shares=2, **specification):
-        running = []
-        for part in (0, 1 + start_below(shares - 1)):
-            directory = scratch / f"part-{part}"
+        running, taken = [], [0, 1 + start_below(shares - 1)]
+        for parts in [taken] if shares > 2 else [[part] for part in taken]:
+            directory = scratch / f"part-{parts[0]}"
             directory.mkdir()
-            asked = {**specification, "part": part, "of": shares}
+            asked = {**specification, "parts": parts, "of": shares}
             running.append(
                 subprocess.Popen(
                     [sys.executable, "-m", "support.damage_store", str(directory), json.dumps(asked)],
@@ -39,11 +41,11 @@ def spoil(scratch):
                 )
             )  # fmt: skip
         outputs = [process.communicate()[0] for process in running]
-        assert [process.returncode for process in running] == [0, 0]
-        one, two = (json.loads(output) for output in outputs)
-        kinds = {kind: one["kinds"].get(kind, 0) + two["kinds"].get(kind, 0) for kind in {*one["kinds"], *two["kinds"]}}
-        counts = {key: one[key] + two[key] for key in one if isinstance(one[key], int)}
-        return {**counts, "kinds": kinds, "wrong": one["wrong"] + two["wrong"]}
+        assert {process.returncode for process in running} == {0}
+        reports = [json.loads(output) for output in outputs]
+        kinds = sum((collections.Counter(report["kinds"]) for report in reports), collections.Counter())
+        counts = {key: sum(report[key] for report in reports) for key, value in reports[0].items() if isinstance(value, int)}
+        return {**counts, "kinds": kinds, "wrong": sum((report["wrong"] for report in reports), [])}
 
     return work
 

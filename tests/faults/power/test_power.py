@@ -23,14 +23,16 @@ from support.sample_start import by_turns
 
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
-WORKERS = {"btrfs": 1}
-"""How many processes cut; 2 where nothing is said. Before Linux 6.7 btrfs took two images of one file system for one."""
+FEW = 16
+"""So many cuts are made by one process, more of them by two: each imports casrewind and reads the whole recording."""
+ALONE = ("btrfs",)
+"""Before Linux 6.7 btrfs took two images of one file system for one: one process makes all cuts."""
 
 
 @pytest.fixture
 def power():
-    """power(kind, story, cuts): the work recorded on a file system of that kind, the cuts judged by two processes, the
-    reports added up."""
+    """power(kind, story, cuts): the work recorded on a file system of that kind, the cuts judged, the reports of
+    those who judge added up."""
     reason = recorded_disk.why_not()
     if reason is not None:
         pytest.skip(reason)
@@ -46,7 +48,7 @@ def power():
         recorded = _answer(running[-1])
         if "impossible" in recorded:
             pytest.skip(recorded["impossible"])
-        parts = WORKERS.get(kind, 2)
+        parts = 1 if cuts <= FEW or kind in ALONE else 2
         shares = [
             _started(directory, kind=kind, story=story, count=cuts, seed=seed, part=part, parts=parts) for part in range(parts)
         ]
