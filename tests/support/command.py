@@ -10,6 +10,7 @@ import sys
 from typing import NamedTuple
 
 from . import as_macos, forked_command
+from .hostile_files import limited
 from .output_schema import schema_faults
 
 CONFIG_FILE = "Library/Application Support/casrewind/config.toml" if as_macos.is_on() or sys.platform == "darwin" else ".config/casrewind/config.toml"
@@ -45,14 +46,17 @@ class Command:
             **variables,
         }
 
-    def __call__(self, *arguments, code=None, stdin=subprocess.DEVNULL, prefix=(), timeout=240, **variables):
-        """Run; with `code`, the exit code must be that. `prefix` is put before the interpreter (setpriv, strace ...)."""
+    def __call__(self, *arguments, code=None, stdin=subprocess.DEVNULL, prefix=(), timeout=240, address_space=None, **variables):
+        """Run; with `code`, the exit code must be that. `prefix` is put before the interpreter (setpriv, strace ...). `address_space`: bytes
+        of it that the process may have."""
         words, environment = ["-C", self.root, *arguments], {**self.environment, **variables}
         if self.forks and not prefix and forked_command.fits(environment):
-            found, out, err = forked_command.run(words, environment, stdin=stdin, timeout=timeout)
+            found, out, err = forked_command.run(words, environment, stdin=stdin, timeout=timeout, address_space=address_space)
         else:
+            prefix = (*limited(address_space >> 10), *prefix) if address_space else prefix
+            given = {"input": stdin} if isinstance(stdin, bytes) else {"stdin": stdin}
             done = subprocess.run(
-                [*prefix, sys.executable, "-m", "casrewind", *words], env=environment, stdin=stdin, capture_output=True, timeout=timeout
+                [*prefix, sys.executable, "-m", "casrewind", *words], env=environment, capture_output=True, timeout=timeout, **given
             )
             found, out, err = done.returncode, done.stdout, done.stderr
         result = Result(found, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))

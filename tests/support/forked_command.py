@@ -51,12 +51,13 @@ def call(arguments, environment, *, program=None, stdin=b"", cwd=None, timeout=2
     return done.returncode, done.stdout, done.stderr
 
 
-def run(arguments, environment, *, program=None, stdin=b"", cwd=None, timeout=240, forks=False):
+def run(arguments, environment, *, program=None, stdin=b"", cwd=None, timeout=240, address_space=None, forks=False):
     """(exit code, output, errors) of `casrewind ARGUMENTS`, or of `python -c PROGRAM ARGUMENTS`. `stdin`: bytes, an open file, a descriptor
-    or DEVNULL. `forks`: what it starts as its own command is a fork, too."""
+    or DEVNULL. `address_space`: bytes of it that the process may have. `forks`: what it starts as its own command is a fork, too."""
+    limits = {limit: resource.getrlimit(limit) for limit in _LIMITS} | ({resource.RLIMIT_AS: (address_space,) * 2} if address_space else {})
     asked = {
         "program": program, "arguments": [os.fsdecode(word) for word in arguments], "environment": dict(environment), "cwd": os.fspath(cwd or os.getcwd()),
-        "umask": _umask(), "limits": [resource.getrlimit(limit) for limit in _LIMITS],
+        "umask": _umask(), "limits": list(limits.values()),
         "interpreter": _interpreter() if forks else None,
     }  # fmt: skip
     with contextlib.ExitStack() as opened:

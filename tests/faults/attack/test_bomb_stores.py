@@ -3,10 +3,7 @@
 Everything in them is sound but for what support/hostile_stores.py says: packs, ledger, digests.
 """
 
-import os
 import resource
-import subprocess
-import sys
 import time
 
 import pytest
@@ -17,6 +14,7 @@ from casrewind.model import manifest, path_count
 from casrewind.settings import Settings
 from casrewind.store import packs
 from support import handmade_checkpoints, hostile_stores
+from support.command import Command
 from support.handmade_checkpoints import dir_row, file_row, link_row, tree
 from casrewind.workspace import Workspace
 from support.sample_start import by_turns
@@ -41,19 +39,13 @@ def commands(point, out):
 
 def run_all(root, home, point, words):
     """Every command in one process for each, under a limit of memory: {name: (exit code, standard error, peak in MiB)}."""
-    environment = {"HOME": str(home), "CASREWIND_HOME": str(home / "data"), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
-    done = {}
+    command, done = Command(root, home), {}
     for name, arguments in words.items():
         began = time.monotonic()
-        program = "import resource, sys; resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]),) * 2); del sys.argv[1]; from casrewind.cli.main import main; sys.exit(main(sys.argv[1:]))"
-        ran = subprocess.run(
-            [sys.executable, "-c", program, str(MEMORY), "-C", str(root), *arguments], env=environment, input=b"secret text",
-            capture_output=True, timeout=SECONDS,
-        )  # fmt: skip
-        error = ran.stderr.decode("utf-8", "replace")
-        assert ran.returncode in CODES, (name, ran.returncode, error)
-        assert "Traceback" not in error and "not enough memory" not in error, (name, error)
-        done[name] = ran.returncode, error, time.monotonic() - began
+        ran = command(*arguments, stdin=b"secret text", address_space=MEMORY, timeout=SECONDS)
+        assert ran.code in CODES, (name, ran)
+        assert "not enough memory" not in ran.err, (name, ran.err)
+        done[name] = ran.code, ran.err, time.monotonic() - began
     return done
 
 

@@ -1,4 +1,4 @@
-"""A file that was made gigabytes long: zeros behind its end, without space on the disk. No command reads it whole.
+"""A file that was made a gigabyte long: zeros behind its end, without space on the disk. No command reads it whole.
 
 The danger prevented here: a store that cannot be used or repaired, because a command needs more memory than there is.
 """
@@ -14,14 +14,13 @@ import pytest
 from casrewind.agents.claude import CLIENT as claude
 from support.command import Command
 from support.fake_client import Client
-from support.hostile_files import limited
 from support.picture import picture
 from support.sample_start import by_turns
 from support.trees import plant
 
 GiB = 1 << 30
-MOST = 400 << 10
-"""KiB of address space for each command (ulimit -v)."""
+MOST = 400 << 20
+"""Bytes of address space for each command."""
 INSIDE = [
     "log", "journals/*", "index/stat-*", "FORMAT", "log.old", "log.seen", "gc", "purging", "ballast", "session.json", "sessions/*.json",
     "index/data.mdb", "index/written", "packs/*.pack", "locks/publish",
@@ -33,7 +32,7 @@ OUTSIDE = ["transcript", "settings", ".gitignore", ".casrewind.toml", "config", 
 def command(root, home):
     """The command under a limit of memory; a store with turns, a log, and a restore that was interrupted long ago."""
     if not sys.platform.startswith("linux"):
-        pytest.skip("ulimit -v is Linux's")
+        pytest.skip("a limit of address space is Linux's")
     made = Command(root, home)
     (root / ".git").mkdir()
     plant(root, {"a": b"1", "d/b": b"2", ".gitignore": b"*.o\n", ".git/HEAD": b"ref: refs/heads/main\n", ".git/config": b"[core]\n",
@@ -51,14 +50,14 @@ def command(root, home):
 
 def bounded(command, *words, code=None):
     """Run it with little memory. It ends, and never says that memory was missing."""
-    result = command(*words, code=code, prefix=limited(MOST), timeout=100)
+    result = command(*words, code=code, address_space=MOST, timeout=100)
     assert "memory" not in result.err, result
     assert result.code in (0, 1, 3, 10, 11, 12, 14, 15, 16, 20, 64), result
     assert len([line for line in result.err.splitlines() if not line.startswith("casrewind: note")]) <= 12, result
     return result
 
 
-def grow(path, size=3 * GiB):
+def grow(path, size=GiB):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with open(path, "ab") as file:
         file.truncate(size)
