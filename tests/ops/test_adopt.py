@@ -17,6 +17,7 @@ from casrewind.model.undo_history import RESTORE, Operation
 from casrewind.store.store import Store
 from casrewind.worktree import root as roots
 from casrewind.workspace import Workspace
+from support import forked_command
 from support.command import Command
 from support.command_in_process import InProcess
 from support.picture import differences, picture
@@ -415,9 +416,8 @@ def killed(old, new, home):
     """A project whose adoption was killed between the record and the move of its store; what was listed before."""
     before = history(InProcess(old, home))
     move(old, new)
-    command = [sys.executable, "-c", KILLED, "-C", str(new), "adopt", str(old)]
-    done = subprocess.run(command, env=Command(new, home).environment, capture_output=True)
-    assert done.returncode == -signal.SIGKILL, done
+    done = forked_command.call(["-C", str(new), "adopt", str(old)], Command(new, home).environment, program=KILLED)
+    assert done[0] == -signal.SIGKILL, done
     return before
 
 

@@ -177,7 +177,7 @@ def check_what_was_not_meant(found, meaning, entries, before, after, told):
     return len(also)
 
 
-@pytest.mark.parametrize("trees", [20, pytest.param(500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("trees", [12, pytest.param(500, marks=pytest.mark.long)])
 def test_whatever_is_said_to_be_captured_is_and_whatever_else_changes_is_named(root, home, trees):
     codes = []
     for seed in range(trees):

@@ -21,6 +21,7 @@ from support.command import Command
 from support.handmade_points import DATA, DOMAIN, GOOD, checkpoint_record, point
 from support.machines import KEY, Machine, keys_of, objects_in
 from support.peak_memory import MB, measured
+from support.sample_start import by_turns
 
 pytest.importorskip("obstore")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the process's peak from /proc")
@@ -178,7 +179,7 @@ REMOTES = {
 }
 COMMANDS = ("pull --newest", "pull", "clone", "clone --all", "remote verify", "remote verify --all", "remote gc -n")
 QUICK, QUICK_COMMANDS = ("tables of zeros", "long labels", "frames of the most"), ("pull", "clone --all", "remote verify --all")
-"""Those of each push. The highest of all, on 28 November: 169 MB (frames of the most, remote verify --all)."""
+"""A push takes one of these remotes, and another one after a change of the product. The highest of all, on 28 November: 169 MB (frames of the most, remote verify --all)."""
 
 
 @pytest.fixture
@@ -189,7 +190,7 @@ def victim(tmp_path):
     return made
 
 
-@pytest.mark.parametrize("what", [pytest.param(one, marks=() if one in QUICK else pytest.mark.long) for one in REMOTES])
+@pytest.mark.parametrize("what", [*by_turns(QUICK, 1), *(pytest.param(one, marks=pytest.mark.long) for one in REMOTES if one not in QUICK)])
 def test_a_small_remote_takes_little_memory(victim, tmp_path, what, request):
     REMOTES[what](victim.url)
     size = sum(map(len, objects_in(victim.url).values()))

@@ -3,9 +3,9 @@
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
+from support import forked_command
 from support.picture import differences, picture
 
 KILLED_AT = """
@@ -29,10 +29,10 @@ sys.exit(main(sys.argv[3:]))
 def run_and_kill(command, store, at, *arguments):
     """Run a command and kill it at the `at`-th change that it makes to the disk while its journal is open. True when it
     was killed, False when it came to its end before."""
-    program = [sys.executable, "-c", KILLED_AT, str(at), os.path.join(store, "journals"), "-C", command.root, *arguments]
-    done = subprocess.run(program, env=command.environment, capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
-    assert done.returncode in (0, -9), done
-    return done.returncode == -9
+    words = [str(at), os.path.join(store, "journals"), "-C", command.root, *arguments]
+    done = forked_command.call(words, command.environment, program=KILLED_AT, timeout=120, stdin=subprocess.DEVNULL)
+    assert done[0] in (0, -9), done
+    return done[0] == -9
 
 
 def packs_of(store):
