@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from house import statements
+
 TOP = Path(__file__).parent.parent
 LIMIT = 500
 EXCEPTIONS = {"workspace.py": (545, "a method of few lines for each operation; the class is one name for programs")}
@@ -71,7 +73,7 @@ def test_commands_take_no_name_of_the_python_api_but_the_version():
 
     for path in (TOP / "casrewind" / "cli").rglob("*.py"):
         above = len(path.relative_to(TOP).parts) - 1
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.level == above and node.module is None:
                 assert {alias.name for alias in node.names} & set(casrewind.__all__) <= {"__version__"}, path
 
@@ -96,7 +98,7 @@ def test_a_name_of_a_class_means_one_class():
 
     found = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append(f"{path.relative_to(TOP)}:{node.lineno}")
     assert len(found) > 200
@@ -126,7 +128,7 @@ def imports():
     for module, path in names.items():
         package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
         wanted = set()
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        for node in statements(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ImportFrom):
                 above = package[: len(package) - node.level + 1] if node.level else []
                 base = ".".join([*above, *(node.module or "").split(".")]).rstrip(".")

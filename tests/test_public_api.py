@@ -249,7 +249,7 @@ def test_mypy_strict_has_nothing_to_say_of_a_script_and_finds_what_is_wrong_in_o
     link.mkdir()
     (link / "casrewind").symlink_to(os.path.join(here, "casrewind"))
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", str(tmp_path / "cache"), "right.py", "wrong.py"],
+        [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--cache-dir", os.path.join(here, ".mypy_cache", "script"), "right.py", "wrong.py"],
         cwd=tmp_path, env={**os.environ, "MYPYPATH": str(link)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 1, done.stderr
