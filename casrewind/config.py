@@ -51,8 +51,10 @@ _KEYS: dict[str, dict[str, str]] = {
 }
 _FIELDS = {f"remote.{key}": f"remote_{key}" for key in _KEYS["remote"]}
 """{setting: its field in Config}, where that is not its key. The variable has the field's name."""
-HOOK_VARIABLES = ("CASREWIND_REMOTE_PUSH", "CASREWIND_REMOTE_INTERVAL")
-"""They say what hooks push. They count only with `remote.from_environment`, which has no variable."""
+URL_VARIABLE = "CASREWIND_REMOTE_URL"
+"""The variable with the remote that a store without one joins."""
+HOOK_VARIABLES = (URL_VARIABLE, "CASREWIND_REMOTE_PUSH", "CASREWIND_REMOTE_INTERVAL")
+"""They say what hooks push, and where. They count only with `remote.from_environment`, which has no variable."""
 _FROM_ENVIRONMENT = "remote_from_environment"
 _WORDS = {"tier": ("minimal", "balanced", "aggressive"), "push": ("off", "turns", "session_end")}
 """{kind of a setting: its values}."""

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 _PREFIX = "CASREWIND"
 _VARIABLES = frozenset(
     f"{_PREFIX}_{name}" for name in (
-        "HOME", "PAGER", "REMOTE_KEY", "COMMAND", "AGENT", "SESSION", "TRANSCRIPT_PATH", "PROJECT_ROOT", "INSIDE", "TYPED_NAME", "TRIAL",
-        "PI_PROCESS", "PI_PLACE",
+        "HOME", "PAGER", "REMOTE_KEY", "REMOTE_URL", "COMMAND", "AGENT", "SESSION", "TRANSCRIPT_PATH", "PROJECT_ROOT", "INSIDE",
+        "TYPED_NAME", "TRIAL", "PI_PROCESS", "PI_PLACE",
     )
 )  # fmt: skip
-"""Variables that are no settings: a person sets the first four, casrewind the others."""
+"""Variables that are no settings: a person sets the first five, casrewind the others."""
 
 
 def home_directory() -> str:
@@ -66,6 +66,14 @@ def explain_settings() -> "tuple[str, list[config.Setting]]":
 
     path, text = _read_config_file()
     return path, config.explain_settings(text, printable(path), os.environ)
+
+
+def remote_to_join(found: "config.Config") -> str:
+    """The URL of the remote that a store without one joins, "" = none. A project's settings can set that variable, too: so it counts only
+    where the user's file says that variables count."""
+    from . import config
+
+    return os.environ.get(config.URL_VARIABLE, "").strip() if found.remote_from_environment else ""
 
 
 def variables_without_effect() -> list[str]:

@@ -12,7 +12,7 @@ import os
 import time
 from contextlib import suppress
 
-from .. import environment, errors, launch, locations
+from .. import environment, errors, fsio, launch, locations
 from .._typing import TYPE_CHECKING
 from ..messages import printable
 from ..store import push_notes
@@ -37,31 +37,38 @@ def is_wanted(setting: str, trigger: str) -> bool:
     return trigger == SESSION_END if setting == SESSION_END else setting == "turns" and trigger not in _WITHOUT
 
 
-def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None, record: int) -> None:
+def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: float | None, record: int, *, joins: bool) -> None:
     """As start_push, for a hook, if store, configuration and credentials are the user's own. Else a note says why not, which
     `status` shows. Raises nothing."""
+    if not (joins or push_notes.remote_directory(remotes)):
+        return
     inside = locations.real_path(root)
     named = (os.path.expanduser(os.environ.get(name, "")) for name in _FILES)
     for place in (remotes, environment.configuration_path(), *filter(None, named)):
         if locations.is_in(locations.real_path(place), inside):
-            directory = push_notes.remote_directory(remotes)
+            directory = push_notes.noted_directory(remotes)
             problem = f"hooks do not push: {printable(place)} lies in the project, which could have brought it; casrewind push pushes"
             with suppress(OSError):
+                fsio.make_directories(directory)
                 notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem)
                 push_notes.write_push_notes(os.path.dirname(remotes), directory, notes)
             return
-    start_push(root, remotes, settings, wait=wait, record=record)
+    start_push(root, remotes, settings, wait=wait, record=record, joins=joins)
 
 
-def start_push(root: str, remotes: str, settings: "Settings", *, wait: float | None = None, record: int = 0) -> bool:
+def start_push(
+    root: str, remotes: str, settings: "Settings", *, wait: float | None = None, record: int = 0, joins: bool = False
+) -> bool:  # fmt: skip
     """Start a push of the store of `root`, unless one waits or runs already. `remotes` is the store's directory of remotes.
+    If the store has no remote and `joins`, the process joins one first.
     With `wait` the push begins at once, and this process waits, at most so many seconds, until the remote has the ledger up to number
     `record`, or until the push that it started ends. Returns True if that came. Raises nothing."""
     end = time.monotonic() + (wait or 0.0)
-    directory = push_notes.remote_directory(remotes)
-    if not directory:
+    if not (joins or push_notes.remote_directory(remotes)):
         return False
+    directory = push_notes.noted_directory(remotes)
     with suppress(OSError, errors.CasrewindError):
+        fsio.make_directories(directory)
         claim = PushClaim(directory)
         try:
             if wait is None:

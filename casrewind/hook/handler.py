@@ -276,18 +276,22 @@ class HookJob:
             worktree_saves.start_saves(self._saved_root, wait)
 
     def start_push(self) -> None:
-        """Start a push of what `save` saved, if the user wants that. Call it when the client has the hook's answer. At the
+        """Start a push of what `save` saved, if the user wants that. The first save of a store that joins a remote by itself starts it
+        after any event. Call it when the client has the hook's answer. At the
         end of a session it waits for the push as long as remote.wait says, and the client lets it. Raises nothing."""
         if self._unpushed is None:
             return
+        from .. import environment
         from . import background_push
 
-        if background_push.is_wanted(self.config.remote_push, self.event.trigger):
-            root, remotes, record = self._unpushed
+        root, remotes, record = self._unpushed
+        joins = bool(environment.remote_to_join(self.config))
+        is_first = joins and not os.path.lexists(remotes)
+        if is_first or background_push.is_wanted(self.config.remote_push, self.event.trigger):
             used = max(time.time_ns() - self.at_ns, 0) / 1e9
             most = min(self.config.remote_wait, self.client.seconds_until_stopped(self.event.name))
             wait = max(most - used - 2 * _SPARE, 0.0) if self.ends_session else None
-            background_push.start_push_after_save(root, remotes, self.settings, wait, record)
+            background_push.start_push_after_save(root, remotes, self.settings, wait, record, joins=joins)
 
     def event_line(self) -> bytes:
         """The event as a line for the process that records it, because this one does not."""

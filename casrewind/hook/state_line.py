@@ -3,13 +3,14 @@
 import os
 
 from ..context import Context
-from ..messages import age_in_words, plural
+from ..messages import age_in_words, plural, printable
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store import writability
 
 NO_CHECKPOINT = "casrewind: no checkpoint yet"
 _UNPROTECTED = "casrewind: NOT PROTECTED: "
+_REASON = 80  # characters of a reason
 _SEARCHED = 200  # newest checkpoints among which that of a prompt is looked for
 
 
@@ -42,6 +43,8 @@ def _words_if_behind_remote(context: Context) -> str:
     """How far the remote is behind, in few characters; "" if it is not, or if there is none."""
     from ..store import push_notes
 
+    if unjoined := push_notes.read_failed_join(context.store.remotes):
+        return f", remote not joined: {printable(unjoined.problem[:_REASON])}"
     directory = push_notes.remote_directory(context.store.remotes)
     notes = push_notes.read_push_notes(directory)
     if not directory:

@@ -112,6 +112,22 @@ def add(
     return Added(is_new, has_passphrase, directory, 0 if is_new else _count_chains(objects))
 
 
+def join_by_variables(store: Store, url: str, environ: Mapping[str, str], *, patience: float = 10.0) -> RemoteConfig:
+    """Give a store the remote at `url`, with the key and the credentials of the environment. Never makes a remote: nobody would know of it.
+    `patience` as of Objects. Raises RemoteError, UsageError. Then nothing is changed."""
+    refuse_without_libraries()
+    master = configs.key_from(environ)
+    if master is None:
+        raise errors.RemoteError(f"{url} needs its key", f"set {configs.VARIABLE}")
+    head = read_head(Objects(url, patience=patience))
+    if head is None:
+        raise errors.RemoteError(f"there is no remote at {url} yet", f"where its key is to be kept: casrewind remote add {url}")
+    identity = check_head(master, head, url)
+    config = RemoteConfig(url, machine_name(), endpoint=endpoint_of(url, {}, environ))
+    configs.write(store, identity, config, master, head)
+    return config
+
+
 def _count_chains(objects: Objects) -> int | None:
     with suppress(errors.RemoteError):
         listed = objects.list(most=_COUNTED)

@@ -18,6 +18,7 @@ from ..extras import are_libraries_installed
 from ..messages import printable
 from ..store import push_notes
 from ..store.push_notes import PushClaim
+from . import connect
 from .objects import endpoint_of
 from .push import push
 from .pushed import count_unsent
@@ -34,18 +35,30 @@ class _TimeOver(BaseException):
     """The time limit is reached. It is no Exception, so that no `except Exception` catches it."""
 
 
-def run_push_process(context: Context, interval: float, limit: float = LIMIT, environ: Mapping[str, str] | None = None) -> None:
+def run_push_process(
+    context: Context, interval: float, limit: float = LIMIT, environ: Mapping[str, str] | None = None, url: str = ""
+) -> None:  # fmt: skip
     """Push what is not pushed, at most once in `interval` seconds, as long as there is something. Ends at once if another such
     process waits or runs. `environ`, where the user's file lets variables count, may have the remote's key and the address of its
-    server. Raises nothing: a failure is noted."""
-    directory = push_notes.remote_directory(context.store.remotes)
-    if not directory or not are_libraries_installed():  # status says that
+    server. `url`: the remote that a store without one joins first. Raises nothing: a failure is noted."""
+    remotes = context.store.remotes
+    has_remote = bool(push_notes.remote_directory(remotes))
+    if not has_remote and not url:
+        return
+    if has_remote and not are_libraries_installed():  # status says that
         return
     with suppress(OSError):
         os.nice(_NICER)
-    claim = PushClaim(directory, inherited=0)
+    claim = joining = PushClaim(push_notes.noted_directory(remotes), inherited=0)
     try:
         with _limited_in_time(limit):
+            if not has_remote:
+                if not joining.take():
+                    return
+                _wait_for_interval(joining, interval)
+                joining.note_push_begins()
+                connect.join_by_variables(context.store, url, environ or {}, patience=0)
+                claim = PushClaim(push_notes.remote_directory(remotes))
             if environ is None:
                 _refuse_other_server(context)
             while claim.take():
@@ -60,11 +73,14 @@ def run_push_process(context: Context, interval: float, limit: float = LIMIT, en
     except (Exception, _TimeOver) as error:
         is_known = isinstance(error, errors.CasrewindError | OSError | _TimeOver)
         problem = str(error) if is_known else f"{type(error).__name__}: {error}"
+        directory = push_notes.noted_directory(remotes)
         notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem)
         with suppress(OSError):
             push_notes.write_push_notes(context.store.path, directory, notes)
     finally:
         claim.close()
+        if joining is not claim:  # kept till now: who waits for a push that joins waits for this process
+            joining.close()
 
 
 def _refuse_other_server(context: Context) -> None:

@@ -3,7 +3,7 @@
 Two dangers are prevented here. The key lies in a place that others can read, or in a bucket: it is a file of mode 0600 in
 the store, or a command prints it (`key_command`). And a push under another remote's key: nobody could ever read it, and who has
 that other key could. So the store keeps the head of its remote, and no key is used that does not open it. A variable is read only
-where a remote, a clone or an import begins, and by hooks where the user's own file allows that: a shell may have the key of
+where a remote, a clone or an import begins, and by hooks and a push where the user's own file allows that: a shell may have the key of
 another project, and a project's settings can set variables, too.
 """
 
@@ -133,6 +133,7 @@ def write(store: Store, identity: bytes, config: RemoteConfig, key: bytes | None
             fsio.replace_file(directory, _KEY, key_as_text(key).encode() + b"\n")
         fsio.replace_file(directory, HEAD, head)
         fsio.replace_file(directory, CONFIG, json.dumps(config._asdict(), indent=1).encode())
+    push_notes.forget_failed_join(store.remotes)
     return directory
 
 

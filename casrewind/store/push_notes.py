@@ -15,13 +15,15 @@ CONFIG = "config"
 """The file of a remote's configuration in its directory in the store."""
 CLONING = "cloning"
 """The file that a clone has there until it is whole (remote/cut_clones.py)."""
+JOINING = "joining"
+"""The directory beside those of remotes with the notes and the claim of a store that joins one by itself."""
 _NOTES = "notes" + json_rows.END
 _CLAIM = "claim"
 
 
 class PushNotes(NamedTuple):
     """`seq` is the number of the last record in the ledger that was pushed. Times are in nanoseconds since 1970, 0 = never:
-    of the last push that ended well, of the last background push if that failed, with its `problem` ("" = it did not),
+    of the last push that ended well, of the last background push, or try to join, if that failed, with its `problem` ("" = it did not),
     and of the last `remote verify`, which found `damage` (the number of its problems)."""
 
     seq: int = 0
@@ -40,6 +42,22 @@ def remote_directory(remotes: str) -> str:
         return ""
     places = (os.path.join(remotes, name) for name in names)
     return next((place for place in places if os.path.lexists(os.path.join(place, CONFIG))), "")
+
+
+def noted_directory(remotes: str) -> str:
+    """The directory with the notes of a store's remote, or of how it fails to join one."""
+    return remote_directory(remotes) or os.path.join(remotes, JOINING)
+
+
+def read_failed_join(remotes: str) -> PushNotes | None:
+    """The notes of a store that has no remote, because it could not join one; None if that is not so."""
+    notes = None if remote_directory(remotes) else read_push_notes(os.path.join(remotes, JOINING))
+    return notes if notes is not None and notes.problem else None
+
+
+def forget_failed_join(remotes: str) -> None:
+    """Forget how a store failed to join a remote, now that it has one."""
+    json_rows.remove_row(os.path.join(remotes, JOINING, _NOTES))
 
 
 def read_push_notes(directory: str) -> PushNotes:

@@ -16,6 +16,7 @@ from support.trees import plant
 INSTALLED = {
     "agent": str, "scope": str, "tier": str, "changed": bool, "settings": list, "hooks": list, "command": (str, type(None)),
     "short_command": (str, type(None)), "client": (str, type(None)), "notes": list, "failed": list,
+    "hands_free": (str, type(None)),
 }  # fmt: skip
 UNINSTALLED = {
     "agent": str, "scope": str, "changed": bool, "settings": list, "events": list, "command": (str, type(None)),
@@ -53,6 +54,19 @@ def test_the_shapes(casrewind, home, agent):
     assert (gone["changed"], gone["command"]) == (True, found["command"])
     nothing = shaped(casrewind.json("uninstall", agent), UNINSTALLED)
     assert (nothing["changed"], nothing["settings"], nothing["events"], nothing["command"]) == (False, [], [], None)
+
+
+def test_hands_free_writes_one_line_into_the_users_file_and_says_what_that_means(casrewind, home):
+    file = home / ".config/casrewind/config.toml"
+    plant(home, {".config/casrewind/config.toml": b"# mine\n[remote]\npush = \"off\"  # as ever\n"})
+    said = casrewind("install", "claude", "--hands-free", code=0).out
+    assert f"hands-free: {file} lets CASREWIND_REMOTE_URL, _KEY and _PUSH count" in said and "a project's own settings can set them" in said
+    assert file.read_bytes() == b"# mine\n[remote]\npush = \"off\"  # as ever\nfrom_environment = true\n"
+    assert shaped(casrewind.json("install", "claude", "--hands-free"), INSTALLED)["hands_free"] == str(file)
+    assert "--hands-free out" in casrewind("install", "claude", "--plugin", "p", "--hands-free", code=64).err
+    casrewind("uninstall", "claude", code=0)
+    file.write_bytes(b"[remote]\nfrom_environment = nonsense\n")
+    assert casrewind("install", "claude", "--hands-free", code=64).err and file.read_bytes().endswith(b"nonsense\n")
 
 
 def test_the_short_command_is_offered_written_kept_and_removed(casrewind, home):

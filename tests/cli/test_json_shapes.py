@@ -42,6 +42,7 @@ STATUS = {
     "root": str, "store": str, "checkpoints": int, "last": (dict, type(None)), "protected": bool, "reasons": list,
     "store_bytes": int, "budget_bytes": int, "agents": dict, "journal": (dict, type(None)), "skipped": list,
     "ignored": list, "ignored_complete": bool, "ignored_gone": list, "private_rules": dict, "connected": list, "keeps": dict, "remote": (dict, type(None)),
+    "remote_not_joined": (str, type(None)),
     "worktrees": list, "unsaved": (dict, type(None)),
 }  # fmt: skip
 

@@ -54,10 +54,6 @@ def test_the_server_of_whoever_wrote_the_settings_gets_no_request(make, s3, tmp_
             }  # fmt: skip
             client.casrewind("install", make.__name__, code=0)
             client.casrewind("save", code=0)
-            (directory / "key").write_text(OWN)
-            (directory / "key").chmod(0o600)
-            client.casrewind("remote", "add", f"file://{mine}", "--key-file", str(directory / "key"), code=0)
-            client.casrewind("push", code=0)
             s3.reset()
 
             def turn(number, **more):
@@ -67,6 +63,16 @@ def test_the_server_of_whoever_wrote_the_settings_gets_no_request(make, s3, tmp_
                 wait(lambda: len(points(client, more)) > before + 1)
                 time.sleep(0.5)  # a push would have begun
 
+            file = client.home / ".config/casrewind/config.toml"
+            turn(4)
+            plant(client.home, {".config/casrewind/config.toml": b'[remote]\npush = "turns"\ninterval = "0s"\n'})
+            turn(5)
+            assert s3.counts().requests == {} and client.casrewind.json("status")["remote"] is None, "the project has no remote to push to"
+            file.unlink()
+            (directory / "key").write_text(OWN)
+            (directory / "key").chmod(0o600)
+            client.casrewind("remote", "add", f"file://{mine}", "--key-file", str(directory / "key"), code=0)
+            client.casrewind("push", code=0)
             turn(1)
             assert pieces(mine) == 1, "the person pushes by hand"
             plant(client.home, {".config/casrewind/config.toml": b'[remote]\npush = "turns"\ninterval = "0s"\n'})
@@ -77,6 +83,10 @@ def test_the_server_of_whoever_wrote_the_settings_gets_no_request(make, s3, tmp_
             assert s3.counts().requests == {}
             copy = client.casrewind.json("clone", f"file://{mine}", str(directory / "copy"), CASREWIND_REMOTE_KEY=OWN)
             assert copy["files"] > 1
+            client.casrewind("remote", "remove", "-y", code=0)
+            client.casrewind("install", make.__name__, "--hands-free", code=0)  # the control: with the line these variables do join
+            turn(6)
+            wait(lambda: s3.counts().requests)
     finally:
         client.stop()
 

@@ -128,23 +128,37 @@ def _in_words(setting: Setting | None) -> str:
 def _change_file(options: "ParsedOptions", path: str, mode: int, value_in: Callable[[str], str]) -> None:
     """Change one setting in a file, and say so. `value_in`: the setting in a text of the file, in words. Raises UsageError, AgentError,
     StoreFull."""
-    name, value, where = options.name or "", options.value or "", printable(path)
+    name, value = options.name or "", options.value or ""
     literal = "" if value == DEFAULT and name in config.variables() else config.value_in_toml(name, value)
-    present = settings_files.read_settings(path)
+    was, now = _write_setting(path, name, literal, mode, value_in)
+    if not now:
+        note(f"{name} is {was} there already: nothing was changed")
+    elif not options.json:
+        print_line(f"{name}: {was} -> {now}")
+        print_line(f"  in {printable(path)}")
+
+
+def let_variables_count() -> str:
+    """Write into the user's file that variables say what hooks push, and where. Returns its path. Raises as config set does."""
+    path = environment.configuration_path()
+    _write_setting(path, "remote.from_environment", "true", _NEW, lambda text: str(config.explain_settings(text, printable(path), {})))
+    return path
+
+
+def _write_setting(path: str, name: str, literal: str, mode: int, value_in: Callable[[str], str]) -> tuple[str, str]:
+    """Returns the value before, and the new one, "" if nothing was changed. `literal`: its value in TOML, "" = out of the file."""
+    where, present = printable(path), settings_files.read_settings(path)
     text = config.decode_file(present.data or b"", where)
     changed = change_setting(text, where, name, literal)
     if changed == text:
-        note(f"{name} is {value_in(text)} there already: nothing was changed")
-        return
+        return value_in(text), ""
     was, now = value_in(text), value_in(changed)
     settings_files.check_writable(present)
     try:
         settings_files.replace_if_unchanged(present, changed.encode(), mode)
     except settings_files.FileChanged as error:
         raise errors.UsageError(f"{where} was changed at the same time; nothing was changed", "try again") from error
-    if not options.json:
-        print_line(f"{name}: {was} -> {now}")
-        print_line(f"  in {where}")
+    return was, now
 
 
 def _setting_in_project(setting: Setting, own: config.Project, root: str | None) -> Setting:

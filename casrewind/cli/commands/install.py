@@ -21,6 +21,7 @@ from ..show.text import Line
 from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import agreed, may_ask_optional_question
 from . import OK, REMARKS
+from .config import let_variables_count
 
 if TYPE_CHECKING:
     from ...settings import Settings
@@ -32,11 +33,12 @@ _TIERS = (
     "subagents, and before compaction. aggressive: also before every tool that may change files"
 )
 COMMAND = Command(
-    examples=("casrewind install claude", "casrewind install claude --tier aggressive"),
+    examples=("casrewind install claude", "casrewind install claude --tier aggressive", "casrewind install claude --hands-free"),
     options=(
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
         Option(("--plugin",), "write a plugin for Claude Code into DIR, to share; change no settings", "DIR"),
         flag("--short", "also write the command /back, for /casrewind back, where a client has commands in files"),
+        flag("--hands-free", "let variables name the remote that hooks push to, and its key: for an image or a sandbox"),
         AGENT._replace(nargs="?"),
         SCOPE,
         ASSUME_YES._replace(help="do not ask: without AGENT, connect all clients that are found"),
@@ -56,15 +58,21 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     if options.plugin is not None:
         return _write_plugin(client, tier, options)
     target = find_target(client, settings, options)
+    if client.prints_hooks_only and options.hands_free:
+        raise errors.UsageError(f"--hands-free needs hooks, and those of {client.title} are only printed", "leave it out")
     if client.prints_hooks_only:
         return _print_hooks_to_paste(target, tier, options)
     if options.short and client.short_command_path(target.directory) is None:
         raise errors.UsageError(f"{client.title} has no commands in files", "leave --short out")
     found = installs.install(target, tier, settings.environ, short=options.short)
+    allows = let_variables_count() if options.hands_free else None
     if options.json:
-        print_json(_shape_of_installed(found))
+        print_json({**_shape_of_installed(found), **path_or_none(allows, "hands_free")})
     else:
         _print_installed(found)
+        if allows is not None:
+            print_line(f"  hands-free: {printable(allows)} lets CASREWIND_REMOTE_URL, _KEY and _PUSH count")
+            print_line("  note: a project's own settings can set them, too: only where the machine is made for its project")
     return REMARKS if found.failed else OK
 
 
@@ -100,7 +108,8 @@ def _print_hooks_to_paste(target: installs.Target, tier: str, options: "ParsedOp
     client = target.client
     if options.json:
         hooks = tuple(("", hook) for hook in client.hooks_of(tier))
-        print_json(_shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), ())))
+        shape = _shape_of_installed(Installed(target, tier, (), hooks, None, False, None, (), ()))
+        print_json({**shape, "hands_free": None})
         return OK
     groups = settings_edit.make_hook_entries(client, tier)
     print_line(json.dumps({"hooks": {event: [group] for event, group in groups.items()}}, indent=2))
@@ -108,8 +117,8 @@ def _print_hooks_to_paste(target: installs.Target, tier: str, options: "ParsedOp
 
 
 def _write_plugin(client: Client, tier: str, options: "ParsedOptions") -> int:
-    if options.scope is not None:
-        raise errors.UsageError("--plugin DIR writes a plugin and no settings", "leave --scope out")
+    if options.scope is not None or options.hands_free:
+        raise errors.UsageError("--plugin DIR writes a plugin and no settings", "leave --scope and --hands-free out")
     if not options.plugin:
         raise errors.UsageError("--plugin needs the name of a directory")
     directory = os.path.normpath(os.path.join(options.directory, options.plugin))

@@ -4,7 +4,7 @@ import os
 import time
 from contextlib import suppress
 
-from ... import errors
+from ... import environment, errors
 from ..._typing import TYPE_CHECKING
 from ...config import parse_age
 from ...messages import age_in_words, plural, printable
@@ -61,6 +61,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return _be_background_push(context, options)
     from ...remote import outgoing
 
+    _join_by_variables(context, options)
     directory, config = configs.need(context.store)
     if options.background or options.wait is not None:
         if options.wait is not None:
@@ -94,6 +95,17 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     for identity in found.damaged:
         remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
     return REMARKS if is_incomplete or found.left or found.damaged else OK
+
+
+def _join_by_variables(context: "Context", options: "ParsedOptions") -> None:
+    """Give a project without a remote that which variables name, where the user's file lets them count."""
+    url = environment.remote_to_join(environment.configuration())
+    if url and configs.find(context.store) is None:
+        from ...remote import connect
+
+        joined = connect.join_by_variables(context.store, url, context.environ)
+        if not options.json:
+            print_line(f"joined the remote {url}; this machine is {printable(joined.machine)} there")
 
 
 def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":
@@ -163,7 +175,7 @@ def _be_background_push(context: "Context", options: "ParsedOptions") -> int:
     _, config = from_environment(store=options.store, force=options.force)
     os.chdir("/")  # do not keep a file system busy
     environ = context.environ if config.remote_from_environment else None
-    push_process.run_push_process(context, config.remote_interval, environ=environ)
+    push_process.run_push_process(context, config.remote_interval, environ=environ, url=environment.remote_to_join(config))
     return OK
 
 

@@ -8,6 +8,7 @@ from getpass import getpass
 
 from ... import environment, errors
 from ..._typing import TYPE_CHECKING
+from ...config import URL_VARIABLE
 from ...messages import plural, printable
 from ...remote import connect, verify_chains
 from ...remote import remote_config as configs
@@ -16,6 +17,7 @@ from ...remote.remote_config import RemoteConfig
 from ...store import push_notes
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
 from ..show.remote import (
+    lines_without_remote,
     not_pushed,
     remote_lines,
     remote_shape,
@@ -235,6 +237,8 @@ def _remove_remote(context: "Context", options: "ParsedOptions") -> int:
 
 def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
     lines = [f"Forget the remote {found.url} here.", "  what was pushed stays there"]
+    if url := environment.remote_to_join(environment.configuration()):
+        lines.append(f"  the next push joins {printable(url)}: {URL_VARIABLE} names it, and your file lets variables count")
     if found.key_command:
         return [*lines, f"  its key is not here: the command {found.key_command!r} prints it"]
     place = printable(os.path.join(directory, "key"))
@@ -248,12 +252,15 @@ def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
 
 def _print_remote(context: "Context", options: "ParsedOptions") -> int:
     found = count_unsent(context)
-    setting = environment.configuration().remote_push
+    setting, failed = environment.configuration().remote_push, push_notes.read_failed_join(context.store.remotes)
     if options.json:
         shape = {"url": None, "not_pushed": 0} if found is None else remote_shape(found, setting)
-        print_json({**shape, "machine": None if found is None else found.config.machine})
+        not_joined = None if failed is None else failed.problem
+        print_json({**shape, "not_joined": not_joined, "machine": None if found is None else found.config.machine})
     elif found is None:
         print_line("this project has no remote: casrewind remote add URL gives it one")
+        for line in lines_without_remote(failed, environment.variables_without_effect()):
+            print_line(f"  {printable(line)}")
     else:
         print_line(f"{found.config.url}; this machine is {printable(found.config.machine)} there")
         for line in (not_pushed(found), *remote_lines(found, setting, environment.variables_without_effect())):

@@ -14,6 +14,7 @@ from ...messages import age_in_words, plural, printable, shell_quoted
 from ...model import retention
 from ...model.domain import LINKED_WORKTREE
 from ...model.retention import Limits
+from ...store import push_notes
 from ...store.layout import Layout
 from ...typed_commands import advice_as_typed, as_typed
 from ...upkeep import inclusion, unprotected
@@ -83,6 +84,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             from ..show.remote import remote_shape
 
             shape["remote"] = remote_shape(remote, environment.configuration().remote_push)
+        failed = push_notes.read_failed_join(context.store.remotes)
+        shape["remote_not_joined"] = None if failed is None else failed.problem
         shape["worktrees"] = [_worktree_json(each) for each in others.find_others(context)]
         print_json({**shape, **ignored_shape(ignored), "ignored_gone": gone_shape(lost), "private_rules": private})
     else:
@@ -120,13 +123,7 @@ def _print_status(
     _print_newest_turn(context)
     for line in _kept_in_words(found, context.limits):
         print_line(line)
-    remote = find_unsent(context)
-    if remote is not None:
-        from ..show.remote import not_pushed, remote_lines
-
-        print_line(f"  remote       {printable(remote.config.url)}; {not_pushed(remote)}")
-        for line in remote_lines(remote, environment.configuration().remote_push, environment.variables_without_effect()):
-            print_line(f"               {printable(line)}")
+    _print_remote(context)
     for item in seen:
         event = f"last active {age_in_words(item.event_ns)}" if item.event else "when it was active is not known"
         point = f"; last checkpoint {item.checkpoint}, {age_in_words(item.checkpoint_ns)}" if item.checkpoint else ""
@@ -140,6 +137,20 @@ def _print_status(
         print_line(f"  unfinished   {found.journal.op} of {found.journal.target} {state}")
     _print_worktrees(context)
     print_lines(skipped_lines([skip for skip in found.skipped if skip.reason != LINKED_WORKTREE]))
+
+
+def _print_remote(context: "Context") -> None:
+    """What waits for a push, or why there is no remote. Without one, and without such a reason, nothing."""
+    from ..show.remote import lines_without_remote, not_pushed, remote_lines
+
+    remote, without_effect = find_unsent(context), environment.variables_without_effect()
+    if remote is None:
+        lines = lines_without_remote(push_notes.read_failed_join(context.store.remotes), without_effect)
+    else:
+        setting = environment.configuration().remote_push
+        lines = [f"{remote.config.url}; {not_pushed(remote)}", *remote_lines(remote, setting, without_effect)]
+    for number, line in enumerate(lines):
+        print_line(f"  {'' if number else 'remote':<11}  {printable(line)}")
 
 
 def _print_newest_turn(context: "Context") -> None:

@@ -117,6 +117,7 @@ class ParsedOptions(_Namespace):
     plain: bool
     plugin: str | None
     short: bool
+    hands_free: bool
     profile: str | None
     project: bool
     prompt: int | str | None

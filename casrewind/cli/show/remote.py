@@ -4,7 +4,9 @@ import time
 from collections.abc import Sequence
 
 from ..._typing import TYPE_CHECKING
+from ...config import URL_VARIABLE
 from ...messages import age_in_words, plural, printable
+from ...store.push_notes import PushNotes
 from .shapes import Shape, path, time_of
 from .text import cut_to, human_size, signed_counts
 
@@ -45,6 +47,15 @@ def remote_lines(found: "Unsent", setting: str, without_effect: Sequence[str] = 
         lines.append(f"! the automatic push failed {age_in_words(notes.failed_ns)}: {notes.problem}")
     if notes.damage:
         lines.append("! casrewind remote verify names what is damaged")
+    return lines
+
+
+def lines_without_remote(failed: PushNotes | None, without_effect: Sequence[str]) -> list[str]:
+    """Of a project without a remote: why none was joined, and the variables that were to name one and do not count."""
+    named = [sentence for sentence in without_effect if sentence.startswith(f"{URL_VARIABLE} ")]
+    lines = [f"! {sentence}" for sentence in without_effect if named]
+    if failed is not None:
+        lines.append(f"! none was joined, {age_in_words(failed.failed_ns)}: {failed.problem}")
     return lines
 
 
