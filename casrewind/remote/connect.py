@@ -23,6 +23,11 @@ from .seal import check_head, identity_of_head, lock_key, new_master, remote_hea
 HEAD = "casrewind"
 """The name of the object that says what a remote is."""
 KEYS = "keys/"
+JOBS = (
+    "CODESPACE_NAME", "GITHUB_RUN_ID", "CI_JOB_ID", "BUILDKITE_JOB_ID", "E2B_SANDBOX_ID", "FLY_MACHINE_ID", "MODAL_TASK_ID",
+    "DAYTONA_SANDBOX_ID",
+)  # fmt: skip
+"""Variables in which a service names the job or sandbox that a machine is made for. The first one that is set counts."""
 SHORTEST = 12
 """Characters of a passphrase: whoever reads the bucket has what it opens, and can try as many short ones as they like."""
 _COUNTED = 1000
@@ -41,8 +46,9 @@ class Added(NamedTuple):
 
 
 def machine_name() -> str:
-    """The name of this machine, without its domain."""
-    return socket.gethostname().partition(".")[0] or "machine"
+    """The name of this machine: that of its job, if it is made for one, else the host's without its domain."""
+    given = next(filter(None, (os.environ.get(variable, "").strip() for variable in JOBS)), "")
+    return given or socket.gethostname().partition(".")[0] or "machine"
 
 
 def read_head(objects: ObjectStore) -> bytes | None:

@@ -1,12 +1,15 @@
 """An image that was made hands-free: variables name the remote and its key, and the first save joins it. No hook waits for that."""
 
+import re
+import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
-from casrewind.remote import remote_config
+from casrewind.remote import connect, remote_config
 from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.held_proxy import HeldProxy
@@ -95,6 +98,21 @@ def test_with_a_key_that_does_not_open_it_nothing_is_sent_and_that_is_said(sandb
     sandbox.casrewind.environment["CASREWIND_REMOTE_KEY"] = KEY
     sandbox.event()
     assert sandbox.status()["remote"]["not_pushed"] == 0 and "not joined" not in sandbox.casrewind("statusline", code=0).out
+
+
+def test_the_machine_has_the_name_of_its_job_else_of_the_host(sandbox, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "guides" / "cloud-sandbox.md").read_text("utf-8")
+    assert [name for name in re.findall(r"`([A-Z0-9_]+)`", page) if name in connect.JOBS] == [*connect.JOBS], "the page has them in this order"
+    for variable in connect.JOBS:
+        monkeypatch.delenv(variable, raising=False)
+    assert connect.machine_name() == socket.gethostname().partition(".")[0]
+    monkeypatch.setenv("E2B_SANDBOX_ID", "  ")
+    monkeypatch.setenv("MODAL_TASK_ID", "ta-1")
+    assert connect.machine_name() == "ta-1"
+    free(sandbox)
+    sandbox.casrewind("save", code=0)
+    sandbox.casrewind("push", code=0, GITHUB_RUN_ID="77", MODAL_TASK_ID="ta-1")
+    assert sandbox.casrewind.json("remote")["machine"] == "77"
 
 
 def test_it_never_makes_a_remote(root, home, s3):

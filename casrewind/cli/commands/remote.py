@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 URL = "s3://BUCKET/PATH, gs://..., az://... or file:///DIR, for example on a USB disk"
 CONNECTION = (
-    Option(("--machine",), "the name of this machine there (default: its host name)", "NAME"),
+    Option(("--machine",), "the name of this machine there (default: that of its CI job or sandbox, else of the host)", "NAME"),
     Option(("--key-file",), "read the key from FILE (default: CASREWIND_REMOTE_KEY, or a passphrase)", "FILE"),
     Option(("--key-command",), "a command that prints the key, run at each push and pull; the key is kept nowhere else", "COMMAND"),
     Option(("--endpoint",), "the address of a server that speaks S3", "URL"),
@@ -254,9 +254,9 @@ def _print_remote(context: "Context", options: "ParsedOptions") -> int:
     found = count_unsent(context)
     setting, failed = environment.configuration().remote_push, push_notes.read_failed_join(context.store.remotes)
     if options.json:
-        shape = {"url": None, "not_pushed": 0} if found is None else remote_shape(found, setting)
         not_joined = None if failed is None else failed.problem
-        print_json({**shape, "not_joined": not_joined, "machine": None if found is None else found.config.machine})
+        shape = {"url": None, "not_pushed": 0, "not_joined": not_joined} if found is None else remote_shape(found, setting)
+        print_json({**shape, "machine": None if found is None else found.config.machine})
     elif found is None:
         print_line("this project has no remote: casrewind remote add URL gives it one")
         for line in lines_without_remote(failed, environment.variables_without_effect()):
