@@ -1,7 +1,7 @@
 """What `casrewind` offers to Python programs, and how little it costs to import: hooks start it many times an hour."""
 
-import contextlib
 import ast
+import contextlib
 import functools
 import importlib
 import inspect
