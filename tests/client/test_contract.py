@@ -3,6 +3,9 @@ in the fork, uninstall. What is special about a client, and what it lacks, stand
 """
 
 import re
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -81,6 +84,13 @@ def turns(person):
 
 def test_a_gap_is_a_question():
     assert {name for kind in resumed_clients.ALL for name in kind.lacks} <= globals().keys()
+
+
+def test_with_run_long_a_module_that_knows_the_clients_is_collected():
+    """Not one of this directory: its conftest.py knows them before pytest has read its options."""
+    line = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-n", "0", "-p", "no:cacheprovider", "--run-long", "tests/cli/test_doctor.py"]
+    done = subprocess.run(line, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_it_is_installed_once_and_doctor_finds_its_hooks_at_work(person, installed):

@@ -31,7 +31,7 @@ OTHERS = ("codex", "pi", "gemini", "opencode", "copilot", "pi", "droid")
 one that calls command hooks, as Claude Code does."""
 THREE_TURNS_ALONE = ("droid", "opencode")
 """They are not asked what is beyond the three turns: Droid would be asked the same once more, and OpenCode takes ten times as long as others."""
-(ASKED,) = some(OTHERS, 1)
+ASKED = some(OTHERS, 1)
 
 
 AT_TIMES = (
@@ -55,7 +55,7 @@ def at_time(name):
 def in_turn(client, *, further=False):
     """The marks of what one of the clients is asked, in the three turns or, `further`, beyond them. Claude Code is always asked, and one of
     the others by turns. `--run-long` asks all."""
-    return [] if client == "claude" or (client == ASKED and not (further and client in THREE_TURNS_ALONE)) else [pytest.mark.long]
+    return [] if client == "claude" or (client in ASKED and not (further and client in THREE_TURNS_ALONE)) else [pytest.mark.long]
 
 
 def further(client):
