@@ -15,7 +15,7 @@ import casrewind as package
 from casrewind import agents
 from casrewind.agents import claude_plugin as plugin
 from casrewind.agents import client_versions, run_program
-from support import real_clients
+from support import forked_command, real_clients
 from support.client_settings import put, read
 from support.command import Command, Result
 from support.command_in_process import InProcess
@@ -35,7 +35,18 @@ AGENT = {
 TRIED = client_versions.TRIED["claude"]
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 GUARD = " 2>/dev/null || :"
-OWN = shlex.join([sys.executable, "-I", f"{Path(package.__file__).parent}/__main__.py", "hook", "claude"]) + GUARD
+
+
+def own_line():
+    """The command line of a hook of ours."""
+    return shlex.join([sys.executable, "-I", f"{Path(package.__file__).parent}/__main__.py", "hook", "claude"]) + GUARD
+
+
+@pytest.fixture(autouse=True)
+def interpreter(request, monkeypatch):
+    """What doctor starts as a client's hook is a fork (support/forked_command.py), but for the hooks of a copy of the package."""
+    if "copy" not in request.fixturenames and sys.platform.startswith("linux") and (found := forked_command.interpreter()):
+        monkeypatch.setattr(sys, "executable", found)
 
 
 class Doctor:
@@ -210,14 +221,14 @@ EVENTS = [(agent, hook.event) for agent in ("claude", "droid") for hook in agent
 
 @pytest.mark.parametrize("agent, event", by_turns(EVENTS, 6))
 def test_a_hook_is_tried_at_whatever_event_it_stands(doctor, home, agent, event):
-    hooks = {event: [{"hooks": [{"type": "command", "command": OWN.replace("hook claude", f"hook {agent}"), "timeout": 30}]}]}
+    hooks = {event: [{"hooks": [{"type": "command", "command": own_line().replace("hook claude", f"hook {agent}"), "timeout": 30}]}]}
     put(settings_of(home), json.dumps({"hooks": hooks}))
     put(str(home / ".factory/hooks.json"), json.dumps(hooks))
     assert doctor.json(agent, code=16, CASREWIND_TIER="aggressive")["hook_test"]["ok"]
 
 
 def test_a_variable_that_breaks_other_pythons_does_not_break_ours(doctor, home):
-    install_line(home, OWN, timeout=30)
+    install_line(home, own_line(), timeout=30)
     assert doctor.json("claude", PYTHONHOME="/nowhere")["hook_test"]["ok"]
 
 
