@@ -55,7 +55,7 @@ class House:
     def functions(self, names: set[str]) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
         """(module, function) of all functions and methods."""
         for name in sorted(names):
-            for node in ast.walk(self.trees[name]):
+            for node in statements(self.trees[name]):
                 if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                     yield name, node
 
@@ -69,6 +69,15 @@ class House:
             found.add(name)
             left |= self.imports(name, late=False) - found
         return found
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """The statements inside of a module or of another statement, each before its own. A walk over all nodes takes ten times as long."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield child
+        if isinstance(child, (ast.stmt, ast.excepthandler, ast.match_case)):
+            yield from statements(child)
 
 
 def imports_of(node: ast.AST, *, late: bool) -> Iterator[ast.stmt]:
@@ -94,10 +103,9 @@ def lines_of_code(house: House) -> list[str]:
 
 def _code_lines(text: str, tree: ast.Module) -> set[int]:
     found = {number for number, line in enumerate(text.splitlines(), 1) if line.strip() and not line.strip().startswith("#")}
-    for node in ast.walk(tree):
+    for node in statements(tree):
         is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         if is_text or isinstance(node, (ast.Import, ast.ImportFrom)):
-            assert isinstance(node, ast.stmt)
             found -= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return found
 
@@ -129,7 +137,7 @@ def asking_callbacks(house: House) -> list[str]:
 
 def answers(house: House) -> list[str]:
     """Exceptions that are a person's answer: `Declined`, and what is derived from it."""
-    classes = {node.name: (name, node) for name, tree in house.trees.items() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
+    classes = {node.name: (name, node) for name, tree in house.trees.items() for node in statements(tree) if isinstance(node, ast.ClassDef)}
     found: dict[str, str] = {name: place for name, (place, _) in classes.items() if name == "Declined"}
     while more := {
         name: place

@@ -183,7 +183,7 @@ def test_the_command_that_is_installed_starts_casrewind_with_a_bare_path(process
         (("install", "claude", "--", "x"), 64, "unexpected 'x'"),
         (("--store", "s", "install", "claude"), 64, "leave --store out"),
         (("--store", "s", "uninstall", "claude"), 64, "leave --store out"),
-        (("install", "claude", "--plugin", "p", "--scope", "user"), 64, "leave --scope out"),
+        (("install", "claude", "--plugin", "p", "--scope", "user"), 64, "leave --scope"),
         (("install", "claude", "--plugin", ""), 64, "name of a directory"),
         (("install", "droid", "--plugin", "p"), 16, "does not support plugins"),
         (("uninstall", "claude", "--tier", "minimal"), 64, "has no option --tier"),
