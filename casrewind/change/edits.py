@@ -20,8 +20,6 @@ from ..model.turn_records import NOT_SAVED, Turn
 from ..worktree.spelling import with_other_spellings
 from .safety_capture import CapturedState
 
-"""The word for why a path is left alone that another turn may have changed, too."""
-
 
 class PathEdit(NamedTuple):
     """What a turn did to a path, to be taken back. `is_unclear`: the path was not captured after the turn."""

@@ -59,8 +59,8 @@ def start_push_after_save(root: str, remotes: str, settings: "Settings", wait: f
 def start_push(
     root: str, remotes: str, settings: "Settings", *, wait: float | None = None, record: int = 0, joins: bool = False
 ) -> bool:  # fmt: skip
-    """Start a push of the store of `root`, unless one waits or runs already. `remotes` is the store's directory of remotes.
-    If the store has no remote and `joins`, the process joins one first.
+    """Start a push of the store of `root`, unless one waits or runs already. `remotes` is the store's directory of remotes. Without a
+    remote nothing is started, unless the push joins one first (`joins`).
     With `wait` the push begins at once, and this process waits, at most so many seconds, until the remote has the ledger up to number
     `record`, or until the push that it started ends. Returns True if that came. Raises nothing."""
     end = time.monotonic() + (wait or 0.0)

@@ -276,9 +276,9 @@ class HookJob:
             worktree_saves.start_saves(self._saved_root, wait)
 
     def start_push(self) -> None:
-        """Start a push of what `save` saved, if the user wants that. The first save of a store that joins a remote by itself starts it
-        after any event. Call it when the client has the hook's answer. At the
-        end of a session it waits for the push as long as remote.wait says, and the client lets it. Raises nothing."""
+        """Start a push of what `save` saved, if the user wants that. The first save of a store that joins a remote by itself starts
+        one after any event. Call it when the client has the hook's answer. At the end of a session it waits for the push as long as
+        remote.wait says, and the client lets it. Raises nothing."""
         if self._unpushed is None:
             return
         from .. import environment

@@ -74,7 +74,7 @@ def blocks_of_numbers(
     both = set(old_lines) & set(new_lines)
     old_in_both, new_in_both = bytearray(map(both.__contains__, old_lines)), bytearray(map(both.__contains__, new_lines))
     search = _Search(list(compress(old_lines, old_in_both)), list(compress(new_lines, new_in_both)), keeps_unique=keeps_unique)
-    old_same, new_same = _marked(old_in_both, search.old_differs), _marked(new_in_both, search.new_differs)
+    old_same, new_same = _mark_same(old_in_both, search.old_differs), _mark_same(new_in_both, search.new_differs)
     found = []
     old_at = new_at = 0
     while old_at < len(old_same) or new_at < len(new_same):
@@ -86,8 +86,8 @@ def blocks_of_numbers(
     return _merged_and_lowest(found, old, new) if is_lowest else _moved_to_expected_places(found, old, new)
 
 
-def _marked(in_both: bytearray, differs: bytearray) -> bytearray:
-    """Of each line of a text, 1 if it is the same in the other; `differs` has only those that are `in_both`."""
+def _mark_same(in_both: bytearray, differs: bytearray) -> bytearray:
+    """Mark the lines of a text that are the same in the other, in place. `differs` has a mark for each line that is `in_both`."""
     places = list(compress(range(len(in_both)), in_both))
     for at in compress(places, differs):
         in_both[at] = 0
@@ -125,7 +125,7 @@ def _same_end(left: list[int], right: list[int], left_at: int, left_end: int, ri
     return count
 
 
-def _once(lines: list[int]) -> set[int]:
+def _find_single(lines: list[int]) -> set[int]:
     """The lines that a text has once."""
     every = set(lines)
     return every if len(every) == len(lines) else {line for line, count in Counter(lines).items() if count == 1}
@@ -237,7 +237,7 @@ class _Search:
     def _unique_common_lines(self, left_at: int, left_end: int, right_at: int, right_end: int) -> list[tuple[int, int]]:
         """Places in a box of lines that both sides have once: the longest row of them that is in order on both."""
         left, right = self._left[left_at:left_end], self._right[right_at:right_end]
-        both = _once(left) & _once(right)
+        both = _find_single(left) & _find_single(right)
         self._steps += (len(left) + len(right)) // 4
         is_in_both = list(map(both.__contains__, left))
         left_places = list(compress(range(left_at, left_end), is_in_both))

@@ -51,9 +51,9 @@ def remote_lines(found: "Unsent", setting: str, without_effect: Sequence[str] = 
 
 
 def lines_without_remote(failed: PushNotes | None, without_effect: Sequence[str]) -> list[str]:
-    """Of a project without a remote: why none was joined, and the variables that were to name one and do not count."""
-    named = [sentence for sentence in without_effect if sentence.startswith(f"{URL_VARIABLE} ")]
-    lines = [f"! {sentence}" for sentence in without_effect if named]
+    """Of a project without a remote: why none was joined, and if a variable names one, which variables do not count."""
+    names_remote = any(sentence.startswith(f"{URL_VARIABLE} ") for sentence in without_effect)
+    lines = [f"! {sentence}" for sentence in without_effect] if names_remote else []
     if failed is not None:
         lines.append(f"! none was joined, {age_in_words(failed.failed_ns)}: {failed.problem}")
     return lines

@@ -43,8 +43,8 @@ def syntax_spans(path: bytes, lines: Sequence[str], last: int | None = None) -> 
     found: dict[int, Spans] = {}
     number = column = 0
     try:
+        lexer = _find_lexer(printable(path.rpartition(b"/")[2]))  # the first one imports pygments, which is not the text's time
         with _limited_time():
-            lexer = _find_lexer(printable(path.rpartition(b"/")[2]))
             for token, value in () if lexer is None else lexer.get_tokens("\n".join(lines)):
                 kind = _kind_of(token)
                 for place, piece in enumerate(value.split("\n")):
