@@ -57,8 +57,8 @@ def test_the_shapes(casrewind, home, agent):
 
 
 def test_hands_free_writes_one_line_into_the_users_file_and_says_what_that_means(casrewind, home):
-    file = home / ".config/casrewind/config.toml"
-    plant(home, {".config/casrewind/config.toml": b"# mine\n[remote]\npush = \"off\"  # as ever\n"})
+    file = home / CONFIG_FILE
+    plant(home, {CONFIG_FILE: b"# mine\n[remote]\npush = \"off\"  # as ever\n"})
     said = casrewind("install", "claude", "--hands-free", code=0).out
     assert f"hands-free: {file} lets CASREWIND_REMOTE_URL, _KEY and _PUSH count" in said and "a project's own settings can set them" in said
     assert file.read_bytes() == b"# mine\n[remote]\npush = \"off\"  # as ever\nfrom_environment = true\n"
