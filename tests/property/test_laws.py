@@ -24,6 +24,7 @@ What may differ, by name (`Laws.judge_path`):
 """
 
 import os
+import math
 import random
 import shutil
 import subprocess
@@ -680,10 +681,10 @@ def begin_from_machine(history, machine):
 
 def check_bounds(counts):
     """A generator of which little is merged or in conflict tries nothing, nor does one of which most stays whole. What may differ is
-    rare. Of ten histories drawn from 71, a fifth was missed by 1 of 4,000 draws."""
+    rare. Twenty merges may be far from their share: the bound leaves room for chance, which grows with the root of the number."""
     every = sum(number for what, number in counts.items() if what.startswith("merge:"))
-    assert min(counts["merge: clean"], counts["merge: in conflict"]) >= every / 5, report(counts)
-    assert counts["merge: kept whole"] + counts["merge: unknown"] <= every / 2, report(counts)
+    assert min(counts["merge: clean"], counts["merge: in conflict"]) >= every / 5 - math.sqrt(every), report(counts)
+    assert counts["merge: kept whole"] + counts["merge: unknown"] <= every / 2 + math.sqrt(every), report(counts)
     assert counts["merge: merged, aligned otherwise by git"] <= max(3, every / 100), report(counts)
     assert counts["merge: aligned otherwise by git"] <= max(3, counts["merge: clean"] / 50), report(counts)
     for why in (OUT_OF_IGNORED, REWRITTEN):
