@@ -9,7 +9,7 @@ Every name is imported on first use: agents' hooks start this package many times
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # not typing.TYPE_CHECKING: importing typing costs more than the rest of this module
     from .change.receipt import CameConversation, Receipt
-    from .change.result import Restored, WrittenDirectory
+    from .change.result import Materialised, Restored, WrittenDirectory
     from .change.rewind import Chat, Rewound
     from .errors import (
         AgentError,
@@ -102,6 +102,7 @@ __all__ = [
     "Makers",
     "Marked",
     "Marking",
+    "Materialised",
     "Merged",
     "Moved",
     "NothingToUndo",
@@ -174,7 +175,7 @@ _ROOMS = {
     "upkeep.adopt": "Adopted Moved",
     "history.compare": "Comparison",
     "upkeep.damage": "Place",
-    "change.result": "Restored WrittenDirectory",
+    "change.result": "Materialised Restored WrittenDirectory",
     "upkeep.gc": "Collected",
     "history.blame": "Author AuthoredLines Blame",
     "history.path_history": "Logged PathChange",

@@ -20,7 +20,7 @@ from .worktree import root as roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .change.result import Restored
+    from .change.result import Materialised, Restored
     from .change.rewind import Rewound
     from .change.worktree_change import Confirm
     from .history.blame import Blame
@@ -309,12 +309,12 @@ class Workspace:
     def materialise(
         self, point: Checkpoint | str, directory: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], *,
         from_worktree: bool = True, skip_damaged: bool = False,
-    ) -> "Restored":  # fmt: skip
+    ) -> "Materialised":  # fmt: skip
         """Write a checkpoint's tree into another directory, or into several; each is new or empty, but for a `.git`.
-        `Restored.written` names them. After an error in one, the others are completed, and the error names them.
+        `Materialised.written` names them. After an error in one, the others are completed, and the error names them.
 
         `from_worktree`: files may share blocks with equal ones of the worktree, and ignored files that `.worktreeinclude`
-        lists are copied (`Restored.carried`). The files are synced at the end. Raises ContentInTheWay if a directory is
+        lists are copied (`Materialised.carried`). The files are synced at the end. Raises ContentInTheWay if a directory is
         not empty, UsageError if one lies in another, StoreDamaged unless `skip_damaged`."""
         from .change import restore_to
 

@@ -27,7 +27,7 @@ from support.trees import plant
 FUNCTIONS = "adopt adopt_moved clone default_settings open prune_missing stores"
 VALUES = (
     "Action Adopted Author AuthoredLines Blame CameConversation Change Chat Checkpoint CheckpointUsage Circumstances Cloned Collected Comparison Counts Covered Domain Dropped Entry Forgotten Found Gone Holder Kept Merged "
-    "Limits Logged Makers Marked Marking Moved OnlyCopy OpenFile Operation Outside PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed Receipt RemoteConfig Reset Restored Reversed Review Rewound Root RuleRef Saved SavedRow SessionUsage Settings Skip "
+    "Limits Logged Makers Marked Marking Materialised Moved OnlyCopy OpenFile Operation Outside PathChange PathUsage Place Plan Problem Pruned Pulled Purged Pushed Receipt RemoteConfig Reset Restored Reversed Review Rewound Root RuleRef Saved SavedRow SessionUsage Settings Skip "
     "Spared Status Stop TextPurged Timeline Turn Usage Verified WrittenDirectory"
 )
 EXCEPTIONS = (

@@ -26,7 +26,7 @@ from ..upkeep import directory_origins
 from ..worktree.new_tree import GIT
 from . import carried_files, preflight
 from .new_directories import Destination, Row, Writing, rows_made
-from .result import Restored, WrittenDirectory
+from .result import Materialised, WrittenDirectory
 from .worktree_copies import WorktreeCopies
 
 _REMEMBERED = 1000
@@ -36,7 +36,7 @@ _REMEMBERED = 1000
 def materialise(
     context: Context, target: Checkpoint, directories: str | Sequence[str], *, skip_damaged: bool = False,
     from_worktree: bool = True, is_published: bool = True, is_synced: bool = True, dry_run: bool = False,
-) -> Restored:  # fmt: skip
+) -> Materialised:  # fmt: skip
     """Write a checkpoint's whole tree into new or empty directories, which may have a `.git`. Works with a read-only store.
 
     Each content is read once. With `from_worktree`, a file that has it and can share its blocks serves as well, and the
@@ -97,26 +97,24 @@ def materialise(
     seconds = time.monotonic() - began
     modes = {note.path: mode for place in written for note, mode in place.incomplete}
     kept = {*purged, *lost, *more.kept, *notes, *(note for place in written for note, _ in place.incomplete)}
-    return Restored(
-        "materialise", target.id, "", plans.with_modes(actions, modes) if modes else actions, tuple(sorted(kept)), 0, dry_run=False,
+    return Materialised(
+        target.id, plans.with_modes(actions, modes) if modes else actions, tuple(sorted(kept)), dry_run=False, commit=target.more.commit,
         written=tuple(
             WrittenDirectory(place.directory, count, place.from_worktree, seconds, place.origin_problem) for place in written
         ),
         carried=tuple((file.path, file.status.st_size) for file in more.files),
-        commit=target.more.commit,
     )  # fmt: skip
 
 
 def _report_of_plan(
     target: Checkpoint, places: Sequence[Destination], actions: Sequence[Action], kept: Iterable[Kept], count: int,
     more: carried_files.Carried,
-) -> Restored:
+) -> Materialised:
     """What would be written."""
-    return Restored(
-        "materialise", target.id, "", actions, tuple(sorted(set(kept))), 0, dry_run=True,
+    return Materialised(
+        target.id, actions, tuple(sorted(set(kept))), dry_run=True, commit=target.more.commit,
         written=tuple(WrittenDirectory(place.directory, count, 0, 0.0) for place in places),
         carried=tuple((file.path, file.status.st_size) for file in more.files),
-        commit=target.more.commit,
     )  # fmt: skip
 
 

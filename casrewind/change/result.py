@@ -24,6 +24,29 @@ class WrittenDirectory(NamedTuple):
     """Why nothing there says what it was made from, or ""."""
 
 
+class Materialised(NamedTuple):
+    """Directories that a checkpoint was written into (with `dry_run`: would be)."""
+
+    target: str
+    """The id of the checkpoint."""
+    actions: Sequence[Action]
+    """What makes its paths in each of the directories."""
+    kept: tuple[Kept, ...]
+    """The paths that are not there, or not as in the checkpoint."""
+    dry_run: bool
+    written: tuple[WrittenDirectory, ...] = ()
+    """The directories."""
+    carried: tuple[tuple[bytes, int], ...] = ()
+    """The paths and bytes of the ignored files that were copied into each."""
+    commit: str = ""
+    """The commit that the checkpoint notes, or ""."""
+
+    @property
+    def incomplete(self) -> bool:
+        """True if a path is not there, or not as in the checkpoint."""
+        return any(not item.benign for item in self.kept)
+
+
 class Restored(NamedTuple):
     """The result of a verb that changes files (with `dry_run`: what it would do)."""
 
@@ -48,15 +71,9 @@ class Restored(NamedTuple):
     """This is the first restore of the worktree, and the hook will tell an agent of it."""
     taken_from: str = ""
     """The directory whose changes were taken, or were until an undo. "" = it is about no directory."""
-    written: tuple[WrittenDirectory, ...] = ()
-    """Of `materialise`: the directories."""
-    carried: tuple[tuple[bytes, int], ...] = ()
-    """Of `materialise`: the paths and bytes of the ignored files that were copied into each."""
     read: Callable[[bytes, Entry], bytes | None] | None = None
     """Returns the bytes of what is planned, by path and entry, while the workspace is open; None if they are gone. None: the store
     has all of them."""
-    commit: str = ""
-    """Of `materialise`: the commit that the checkpoint notes, or ""."""
     only_copies: tuple[OnlyCopy, ...] = ()
     """Removed files that may be the only copies of ignored files. `safety` has them, and is pinned."""
     open_files: tuple[OpenFile, ...] = ()

@@ -28,7 +28,7 @@ from ..grammar.options import (
     positive_number,
 )
 from ..plan.facts import branches_in_words, target_of
-from ..plan.question import PlanQuestion
+from ..plan.question import ChangeRequest, PlanQuestion
 from ..plan.rewind_report import rewind_and_report
 from ..show import restored
 from ..show.restored import marks_in_brackets
@@ -98,13 +98,14 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     changes = (files and target.was_seen) or options.in_place
     moved = "" if options.prompt is None or options.dry_run else Words(context, options).why_numbers_moved(f"@{options.prompt}")
     asking = not options.dry_run and _needs_agreement(options, target, moved, changes=changes)
-    question = PlanQuestion(
-        context, options, done, lambda: _plan_title(context, target, files=files), is_asked=asking,
-        target=_restore_target_of(context, target, files=files), moved=moved,
+    request = ChangeRequest(
+        lambda: _plan_title(context, target, files=files), f"back {target.conversation.session} {target.prompt.uuid}",
+        target=_restore_target_of(context, target, files=files),
         since=next((point for point in target.points[target.at :] if point is not None), None),
         anchor="" if (own := target.points[target.at]) is None else own.id,
-        what=f"back {target.conversation.session} {target.prompt.uuid}", notes=_skipped_lines(target.skipped, target.turn),
+        moved=moved, notes=_skipped_lines(target.skipped, target.turn),
     )  # fmt: skip
+    question = PlanQuestion(context, options, done, request, is_asked=asking)
 
     def prepare() -> RewindChange:
         return rewind.prepare_back(
@@ -148,11 +149,12 @@ def _back_without_conversation(context: Context, options: "ParsedOptions", done:
     target, moved = target_of(context, point), ""
     if options.prompt is not None and not options.dry_run:
         moved = Words(context, options).why_numbers_moved(f"@{turn.n}")
-    question = PlanQuestion(
-        context, options, done, lambda: f"back {target.name}{branches_in_words(context, point)}", target=target, since=point, moved=moved,
-        is_asked=not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved)), what=f"back --code {turn.id}",
+    request = ChangeRequest(
+        lambda: f"back {target.name}{branches_in_words(context, point)}", f"back --code {turn.id}", target=target, since=point, moved=moved,
         notes=_skipped_lines(found.skipped, turn.n),
     )  # fmt: skip
+    is_asked = not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved))
+    question = PlanQuestion(context, options, done, request, is_asked=is_asked)
 
     def prepare() -> RewindChange:
         return back_without_chat.prepare_turn_back(context, found, keep_edits=question.keep_edits)
@@ -167,10 +169,11 @@ def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str
         raise errors.UsageError(f"back {word} brings what another machine has: it takes no --in-place")
     point = lookup.checkpoint(context, word)
     found = target_of(context, point)
-    question = PlanQuestion(
-        context, options, done, lambda: f"back {found.name}{branches_in_words(context, point)}", target=found, since=point,
-        is_asked=files and not options.dry_run and must_ask_or_raise(options, "changes anything"), what=f"back {options.what} {word}",
-    )  # fmt: skip
+    request = ChangeRequest(
+        lambda: f"back {found.name}{branches_in_words(context, point)}", f"back {options.what} {word}", target=found, since=point
+    )
+    is_asked = files and not options.dry_run and must_ask_or_raise(options, "changes anything")
+    question = PlanQuestion(context, options, done, request, is_asked=is_asked)
 
     def prepare() -> RewindChange:
         if chat:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...change import restore as restores
-from ...change.result import Restored
+from ...change.result import Materialised, Restored
 from ...change.worktree_change import WorktreeChange
 from ...messages import enumerated, printable, shell_quoted
 from ..grammar.options import (
@@ -24,9 +24,10 @@ from ..grammar.options import (
 )
 from ..plan.carry_out import CHANGES, ask_for_hunks, carry_out_and_print, print_restored, refuse_hunk_options
 from ..plan.facts import branches_in_words, lost_rules, target_of
-from ..plan.question import PlanQuestion
+from ..plan.question import ChangeRequest, PlanQuestion
 from ..show import restored
 from ..show.left_out import lost_rule_lines
+from ..show.rewound import fork_shape, forks_lines
 from ..terminal.lines import print_json, print_line, print_lines
 from ..terminal.questions import must_ask_or_raise
 from . import OK, REMARKS, Done, words
@@ -109,9 +110,8 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
     is_asked = not (options.dry_run or options.patch) and (must_ask_or_raise(options, CHANGES) or bool(moved))
     if options.patch:
         target = target._replace(name=f"{target.name}, chosen hunks only")
-    question = PlanQuestion(
-        context, options, done, title, is_asked=is_asked, is_shown=options.patch, since=point, target=target, moved=moved
-    )
+    request = ChangeRequest(title, target=target, since=point, moved=moved)
+    question = PlanQuestion(context, options, done, request, is_asked=is_asked, is_shown=options.patch)
     if options.patch:
         edits = ask_for_hunks(context, options, done, prepare().plan(), moved)
         if edits == {} and not options.json:
@@ -148,10 +148,10 @@ def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "
     moved = words.Words(context, options).why_numbers_moved(options.ref or "")
     asking = both and not options.dry_run and (must_ask_or_raise(options, "changes anything") or bool(moved))
     found = target_of(context, point)
-    question = PlanQuestion(
-        context, options, done, lambda: f"restore {found.name}{branches_in_words(context, point)}", is_asked=asking,
-        since=point, what="chat", target=found, moved=moved,
-    )  # fmt: skip
+    request = ChangeRequest(
+        lambda: f"restore {found.name}{branches_in_words(context, point)}", "chat", target=found, since=point, moved=moved
+    )
+    question = PlanQuestion(context, options, done, request, is_asked=asking)
 
     def prepare() -> "RewindChange":
         return rewind.prepare_rewind(
@@ -204,12 +204,13 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
     report = materialise(context, point, places, skip_damaged=options.skip_damaged, dry_run=options.dry_run)
     forks = _fork_into(context, options, point, places) if options.what == "both" else None
     done()
-    if not options.json:
-        given = dict(zip(places, options.into, strict=True))
-        report = report._replace(written=tuple(each._replace(directory=given[each.directory]) for each in report.written))
-    if forks is None:
-        return print_restored(report, options, target=target)
-    return _print_forks(report, forks, options, places, target)
+    if options.json:
+        _print_directories_json(report, forks, target, places)
+    else:
+        print_lines(restored.materialised_lines(report, target.name, options.into))
+        if forks is not None:
+            print_lines(forks_lines(forks, places))
+    return REMARKS if report.incomplete else OK
 
 
 def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint", places: Sequence[str]) -> "Forks":
@@ -225,19 +226,12 @@ def _fork_into(context: "Context", options: "ParsedOptions", point: "Checkpoint"
         raise kind(what, "start a new session there" if kind is errors.AgentError else error.hint) from error
 
 
-def _print_forks(
-    report: Restored, forks: "Forks", options: "ParsedOptions", places: Sequence[str], target: restored.RestoreTarget
-) -> int:
-    """Report directories with the conversations that go on in them. `places`: the directories, as this process finds them."""
-    from ..show.rewound import fork_shape, forks_lines
-
-    if not options.json:
-        code = print_restored(report, options, target=target)
-        print_lines(forks_lines(forks, places))
-        return code
-    made = [fork_shape(chat, os.path.abspath(place)) for chat, place in zip(forks.chats, places, strict=False)]
-    print_json({
-        **restored.restored_json(report, target=target, forks=made or [None] * len(places)),
-        "agent": forks.agent, "session": forks.session, "prompts": list(forks.prompts), "notes": list(forks.notes),
-    })  # fmt: skip
-    return REMARKS if report.incomplete else OK
+def _print_directories_json(
+    report: Materialised, forks: "Forks | None", target: restored.RestoreTarget, places: Sequence[str]
+) -> None:
+    """Print what was written, with the conversations that go on there. `places`: the directories, as this process finds them."""
+    found, made = {}, []
+    if forks is not None:
+        found = {"agent": forks.agent, "session": forks.session, "prompts": list(forks.prompts), "notes": list(forks.notes)}
+        made = [fork_shape(chat, os.path.abspath(place)) for chat, place in zip(forks.chats, places, strict=False)]
+    print_json({**restored.materialised_json(report, target, made), **found})

@@ -27,7 +27,7 @@ from ..grammar.options import (
 )
 from ..plan.carry_out import CHANGES, ask_for_hunks, carry_out_and_print, refuse_hunk_options
 from ..plan.facts import turn_title
-from ..plan.question import PlanQuestion
+from ..plan.question import ChangeRequest, PlanQuestion
 from ..show import restored
 from ..show.text import cut_to
 from ..terminal.questions import agreed, must_ask_or_raise
@@ -87,11 +87,11 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     is_asked = not (options.dry_run or options.patch) and (must_ask_or_raise(options, CHANGES) or bool(moved))
     edits: ChosenEdits | None = None
     one = turns[0].n if len(turns) == 1 else None
-    question = PlanQuestion(
-        context, options, done, lambda: f"revert {name}", is_asked=is_asked, anchor=oldest.id,
-        what=" ".join(("revert", *(turn.id for turn in turns))), target=restored.RestoreTarget(name, one, oldest.created_ns),
-        moved=moved, notes=restored.unknown_lines(unknown), is_shown=options.patch,
+    request = ChangeRequest(
+        lambda: f"revert {name}", " ".join(("revert", *(turn.id for turn in turns))), anchor=oldest.id, moved=moved,
+        target=restored.RestoreTarget(name, one, oldest.created_ns), notes=[*restored.unknown_lines(unknown)],
     )  # fmt: skip
+    question = PlanQuestion(context, options, done, request, is_asked=is_asked, is_shown=options.patch)
 
     def agreed_twice(plan: Plan) -> bool:
         marked = [item.path for item in plan.merged if item.conflicts]

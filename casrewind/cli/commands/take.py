@@ -10,7 +10,7 @@ from ...history import lookup, pathspecs
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, PATHS, Command, Option
 from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import target_of
-from ..plan.question import PlanQuestion
+from ..plan.question import ChangeRequest, PlanQuestion
 from ..show import restored
 from ..show.text import Line
 from ..terminal.questions import must_ask_or_raise
@@ -45,12 +45,13 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     with takes.open_made_directory(context, place, options.made, base) as made:
         scope = _paths_in_words(context, options, made)
         origin = target_of(context, made.base)
-        question = PlanQuestion(
-            context, options, done, lambda: f"take {made.name}", is_asked=not options.dry_run and must_ask_or_raise(options, CHANGES),
-            anchor=made.base.id, what=f"take {made.context.root.path}",
+        request = ChangeRequest(
+            lambda: f"take {made.name}", f"take {made.context.root.path}", anchor=made.base.id,
             target=restored.RestoreTarget(f"from {made.name}", origin.turn, origin.made_ns),
             explanation=Line(restored.CHANGES_SINCE.format(origin.state)),
         )  # fmt: skip
+        is_asked = not options.dry_run and must_ask_or_raise(options, CHANGES)
+        question = PlanQuestion(context, options, done, request, is_asked=is_asked)
 
         def prepare() -> WorktreeChange:
             return takes.prepare_take(context, made, scope)

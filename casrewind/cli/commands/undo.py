@@ -12,7 +12,7 @@ from ...model.undo_history import UNDO, Step
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, OPEN_FILES, Command, flag
 from ..plan.carry_out import CHANGES, carry_out_and_print
 from ..plan.facts import step_in_words
-from ..plan.question import PlanQuestion
+from ..plan.question import ChangeRequest, PlanQuestion
 from ..show import restored, shapes
 from ..terminal.lines import print_json, print_line
 from ..terminal.questions import must_ask_or_raise
@@ -66,12 +66,12 @@ def list_or_take_step(context: "Context", options: "ParsedOptions", done: Done, 
     def later(actions: Iterable[Action]) -> OutsideEdits:
         return undos.edited_since(context, _steps_of_history(context, options.command)[-1], actions)
 
-    question = PlanQuestion(
-        context, options, done, title, is_asked=is_asked, anchor=anchor, what=options.command,
-        later=later if which.get("everything") and steps else None,
+    request = ChangeRequest(
+        title, options.command, anchor=anchor, later=later if which.get("everything") and steps else None,
         kept=restored.REDO_KEEPS if options.command == UNDO else restored.UNDO_KEEPS,
         is_at_once=lambda: undos.is_newest_deed(context, os.environ.get(launch.INSIDE, "")),
     )  # fmt: skip
+    question = PlanQuestion(context, options, done, request, is_asked=is_asked)
     title()
     prepare = undos.prepare_undo if options.command == "undo" else undos.prepare_redo
     is_titled = bool(steps) and options.dry_run

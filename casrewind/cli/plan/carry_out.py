@@ -92,10 +92,10 @@ def carry_out_and_print(
 
 def print_restored(
     report: Restored, options: "ParsedOptions", question: PlanQuestion | None = None, facts: "Shape | None" = None, *,
-    target: restored.RestoreTarget = restored.NO_TARGET, is_unseen: bool = False,
+    is_unseen: bool = False,
 ) -> int:  # fmt: skip
     """Print what was done, or would be, in words or as JSON with `facts`. `is_unseen`: no plan was shown. Returns the exit code."""
-    outside, target = (NO_EDITS, target) if question is None else (question.outside, question.target)
+    outside, target = (NO_EDITS, restored.NO_TARGET) if question is None else (question.outside, question.target)
     if question is not None and report.dry_run:
         question.find_inner_turns(report.actions)
     inner = () if question is None else question.inner

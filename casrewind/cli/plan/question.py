@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from ... import launch
-from ..._typing import TYPE_CHECKING
+from ..._typing import TYPE_CHECKING, NamedTuple
 from ...change.preflight import refuse_open_databases
 from ...change.worktree_change import AGAIN
 from ...model.at_risk import NO_EDITS, OutsideEdits
@@ -37,51 +37,56 @@ def keeps_edits(options: "ParsedOptions") -> bool:
     return options.configured_keep_edits if options.keep_edits is None else options.keep_edits
 
 
-class PlanQuestion:
-    """Called with a plan: returns True to go ahead.
+class ChangeRequest(NamedTuple):
+    """What a person asks a command to change."""
 
-    `is_called`: what is in `notes` was shown. `outside`: after the call, the paths that were edited outside of a turn, if they were
-    looked up. `inner`: after the call, the directories with turns of their own. `keep_edits`: whether the plan keeps them. If the
-    person answers so, the result is AGAIN.
+    title: Callable[[], str]
+    """Names the change, above its plan."""
+    what: str = ""
+    """The command and what it was given: see typed_line.code_of_plan."""
+    target: restored.RestoreTarget = restored.NO_TARGET
+    """Names the change in the result."""
+    since: Checkpoint | None = None
+    """The checkpoint to go back to, if edits after it are to be named."""
+    anchor: str = ""
+    """The id of the checkpoint that the plan rests on. "" = that of `since`."""
+    moved: str = ""
+    """Says that numbers of turns moved, or ""."""
+    notes: Sequence[Line] = ()
+    """What else stands above the plan."""
+    explanation: Line | None = None
+    """The first line below the title."""
+    kept: str = restored.UNDO_KEEPS
+    """What a yes preserves."""
+    later: Callable[[Iterable[Action]], OutsideEdits] | None = None
+    """Finds the edits that an undo of everything takes back."""
+    is_at_once: Callable[[], bool] | None = None
+    """True if a person in a client need not see a small plan first. None: if it takes back one turn alone."""
+
+
+class PlanQuestion:
+    """Called with a plan: returns True to go ahead, AGAIN if the person wants edits to be kept.
+
+    `is_called`: its notes were shown. `outside`: after the call, the paths that were edited outside of a turn, if they were
+    looked up. `inner`: after the call, the directories with turns of their own. `keep_edits`: whether the plan keeps edits.
     """
 
     def __init__(
-        self,
-        context: "Context",
-        options: "ParsedOptions",
-        done: Callable[[], None],
-        title: Callable[[], str],
-        *,
-        is_asked: bool,
+        self, context: "Context", options: "ParsedOptions", done: Callable[[], None], request: ChangeRequest, *, is_asked: bool,
         is_shown: bool = False,
-        since: Checkpoint | None = None,
-        anchor: str = "",
-        what: str = "",
-        target: restored.RestoreTarget = restored.NO_TARGET,
-        moved: str = "",
-        notes: Iterable[Line] = (),
-        explanation: Line | None = None,
-        later: Callable[[Iterable[Action]], OutsideEdits] | None = None,
-        kept: str = restored.UNDO_KEEPS,
-        is_at_once: Callable[[], bool] | None = None,
-    ) -> None:
-        """`is_shown`: the plan is printed without a question. `target` names the result. `moved`: says that numbers moved, or
-        "". `since`: the checkpoint to go back to, if edits after it are to be named. `anchor` and `what`: see
-        typed_line.code_of_plan; by default the anchor is `since`. `notes`: what else stands above the plan. `explanation`: the
-        first line below its title. `later`: finds the edits that an undo of everything takes back. `kept`: what a yes preserves.
-        `is_at_once`: True if a person in a client need not see a small plan first; by default, if it takes back one turn alone."""
-        self._context, self._options, self._done, self._title = context, options, done, title
-        self._is_asked, self._is_shown, self._since, self._what = is_asked, is_shown and not options.json, since, what
-        self._anchor = anchor or ("" if since is None else since.id)
+    ) -> None:  # fmt: skip
+        """`is_shown`: the plan is printed without a question."""
+        self._context, self._options, self._done, self._request = context, options, done, request
+        self._is_asked, self._is_shown = is_asked, is_shown and not options.json
+        self._anchor = request.anchor or ("" if request.since is None else request.since.id)
         self._typed = None if options.typed is None else _typed_line(options)
         self._lines: list[Line] = []
         self._agreement = ""
         self.is_called = False
-        self.keep_edits = since is not None and keeps_edits(options)
+        self.keep_edits = request.since is not None and keeps_edits(options)
         self.outside = NO_EDITS
         self.inner: tuple[InnerTurns, ...] = ()
-        self.target, self._moved, self.notes, self._explanation = target, moved, tuple(notes), explanation
-        self._later, self._kept, self._is_at_once = later, kept, is_at_once
+        self.target, self.notes = request.target, request.notes
 
     @property
     def waits(self) -> bool:
@@ -103,13 +108,14 @@ class PlanQuestion:
         if not (self._is_asked or self._is_shown):
             print_lines(line._replace(is_remark=True) for line in (*notes, *restored.inner_lines(self.inner)))
             return True
-        title = restored.headline(self._title(), plan)
+        title = restored.headline(self._request.title(), plan)
         if self._is_shown:
             print_lines([*notes, title, *self._lines_below_title(plan, "")])
             return True
         may_keep = bool(self.outside.proved) and self.outside.can_stay and not self.keep_edits
         details = self._lines_below_title(plan, KEEP_EDITS)
-        answer = ask_about_plan(Proposal(title, details, notes, self._kept, lambda: self._patch_of_plan(plan), may_keep), self._pager)
+        proposal = Proposal(title, details, notes, self._request.kept, lambda: self._patch_of_plan(plan), may_keep)
+        answer = ask_about_plan(proposal, self._pager)
         if answer == KEEP_EDITS:
             self.keep_edits, self.outside = True, NO_EDITS
             return AGAIN
@@ -117,11 +123,11 @@ class PlanQuestion:
 
     def explanation_lines(self, turns: "Sequence[Turn]") -> list[Line]:
         """What a plan is, if it keeps edits or takes changes over. `turns`: those that it takes back."""
-        if self._explanation is not None:
-            return [self._explanation]
+        if self._request.explanation is not None:
+            return [self._request.explanation]
         if not self.keep_edits:
             return []
-        machine = "" if self._since is None else self._since.more.machine
+        machine = "" if self._request.since is None else self._request.since.more.machine
         return [*restored.what_stays_lines(machine, turns)]
 
     def print_that_nothing_changed(self) -> None:
@@ -133,16 +139,16 @@ class PlanQuestion:
 
     def title_if_not_shown(self) -> str:
         """The line above the result, if no plan with it was shown."""
-        return "" if self._is_asked or self._is_shown else self._title()
+        return "" if self._is_asked or self._is_shown else self._request.title()
 
     def find_outside_edits(self, actions: Iterable[Action]) -> None:
         """Look up which of these actions take back edits made outside of a turn, or since what is undone."""
-        if self._later is not None:
-            self.outside = self._later(actions)
-        elif self._since is not None and not self.keep_edits:
+        if self._request.later is not None:
+            self.outside = self._request.later(actions)
+        elif self._request.since is not None and not self.keep_edits:
             from ...history.provenance import edited_outside
 
-            self.outside = edited_outside(self._context, self._since, actions)
+            self.outside = edited_outside(self._context, self._request.since, actions)
 
     def find_inner_turns(self, actions: Iterable[Action]) -> None:
         """Look up in which directories with turns of their own these actions change paths."""
@@ -159,7 +165,7 @@ class PlanQuestion:
         lines = restored.plan_lines(plan, names_sizes=self._options.command == "take")
         found = [*self.explanation_lines(plan.turns), *lines, *restored.outside_lines(self.outside, option_that_keeps)]
         found += [*restored.foreign_lines(plan.foreign), *restored.inner_lines(self.inner)]
-        return [*found, Line(f"  {self._moved}")] if self._moved else found
+        return [*found, Line(f"  {self._request.moved}")] if self._request.moved else found
 
     def _pager(self) -> AbstractContextManager[None]:
         from ..terminal.pager import pager
@@ -182,7 +188,7 @@ class PlanQuestion:
         assert self._typed is not None
         store, key, session = self._context.store, self._context.root.key, os.environ.get(launch.INSIDE, "")
         prompts = (point.id for point, _ in store.checkpoints() if point.session == session and point.trigger == PROMPT)
-        what = f"{self._what} {next(prompts, '')}"  # a yes is none to a plan from before a prompt
+        what = f"{self._request.what} {next(prompts, '')}"  # a yes is none to a plan from before a prompt
         code, question = code_of_plan(self._anchor, what, plan), digest_of_question(self._anchor, what, plan, store.history(key))
         plans = ShownPlans(store.path, key, session)
         if self._typed.code is not None and (shown := plans.read(self._typed.code, question)) is not None:
@@ -211,16 +217,16 @@ class PlanQuestion:
         needs_look = plan.foreign or plan.kept or plan.only_copies or plan.open_files or self.inner or self.notes
         if not self._typed.is_smallest or needs_look or sum(restored.written_and_removed(plan.actions)) > MOST_UNASKED:
             return False
-        if self._is_at_once is not None:
-            return self._is_at_once()
-        return self._since is not None and is_of_turn_alone(self._context, self._since, plan.actions)
+        if self._request.is_at_once is not None:
+            return self._request.is_at_once()
+        return self._request.since is not None and is_of_turn_alone(self._context, self._request.since, plan.actions)
 
     def _plan_in_client(self, plan: Plan, line: str, again: str) -> Iterator[Line]:
         """The plan in a client, with the line to type. `again`: why a yes was not enough, or ""."""
         if again:
             yield Line(f"{again}; nothing has changed. The plan now:")
         yield from (*self.notes, *notes_above_plan(self._context, plan))
-        yield restored.headline(self._title(), plan)
+        yield restored.headline(self._request.title(), plan)
         yield from self._lines_below_title(plan, restored.OPTION)
         yield Line("nothing has changed yet. To go ahead, type:")
         yield Line(f"  {line}")

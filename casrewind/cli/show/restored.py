@@ -16,7 +16,7 @@ from ...typed_commands import as_typed, in_terminal
 from .text import RED_BOLD, SCREEN, SHOWN, Line, Part, column_width, cut_to, human_size, styled
 
 if TYPE_CHECKING:
-    from ...change.result import Restored
+    from ...change.result import Materialised, Restored
     from ...history.inner_projects import InnerTurns
     from ...model.at_risk import OpenFile
     from ...model.turn_records import Turn
@@ -59,9 +59,9 @@ def restored_lines(
     """The result of a restore, undo or redo, or of a dry run. `name`: what it was, behind "restored". `state`: its target in one
     word. `is_inside`: a person reads it in a client, or at the end of an interrupted restore, and may not have seen the plan.
     `has_way_back`: it ends with `way_back_lines`."""
-    wrote, removed = (0, 0) if report.op == "materialise" else written_and_removed(report.actions)
+    wrote, removed = written_and_removed(report.actions)
     actions = wrote + removed
-    if report.dry_run and report.op != "materialise":
+    if report.dry_run:
         would = "take" if report.op == TAKE else "restore"
         stays = f"; {plural(report.unchanged, 'path')} would stay" if report.unchanged or not (actions or report.kept) else ""
         yield Line(f"would {would} {plural(wrote, 'path')} and remove {removed}{stays}")
@@ -69,11 +69,8 @@ def restored_lines(
         yield from plan_lines(plan, names_sizes=report.op == TAKE)
         yield from _inexact_note(report, state)
         return
-    verb = _DONE.get(report.op, "written")
-    if report.op == "materialise":
-        yield from _written_lines(report)
-        yield Line(f"  {'would be ' if report.dry_run else ''}restored {name}")
-    elif not actions and (report.edited or report.incomplete or (report.kept and not report.unchanged)):
+    verb = _DONE[report.op]
+    if not actions and (report.edited or report.incomplete or (report.kept and not report.unchanged)):
         yield Line(f"nothing was {verb}")
     elif not actions:
         yield Line("taken back: no path had changed yet" if report.op == ABORT else f"nothing to do: {_why_nothing(report)}")
@@ -84,7 +81,7 @@ def restored_lines(
         yield Line(f"  {counts}" if name else f"{verb}: {counts}")
         if is_inside:
             yield from first_changes(report.actions, _NAMED, f"; {as_typed('list')} names the restore")
-    if name and not actions and report.op != "materialise":
+    if name and not actions:
         yield Line(f"  asked for: {report.op} {name}")
     yield from _kept_lines(report.kept, report.actions)
     yield from _open_file_lines(report.open_files, ": it may write over this")
@@ -123,15 +120,16 @@ def _why_nothing(report: "Restored") -> str:
     return f"{has_it} ({plural(report.unchanged, 'path')} unchanged)"
 
 
-def _written_lines(report: "Restored") -> Iterator[Line]:
-    """The directories that a checkpoint was written into, and the ignored files that came along."""
+def materialised_lines(report: "Materialised", name: str, given: Sequence[str]) -> Iterator[Line]:
+    """The directories that a checkpoint was written into, and the ignored files that came along. `name`: the checkpoint's, behind
+    "restored". `given`: the directories, as a person names them."""
     commit = f"; made at commit {report.commit[:_COMMIT]}" if report.commit else ""
-    for each in report.written:
+    for each, directory in zip(report.written, given, strict=True):
         if report.dry_run:
-            yield Line(f"would write {plural(each.files, 'file')} to {printable(each.directory)}{commit}")
+            yield Line(f"would write {plural(each.files, 'file')} to {printable(directory)}{commit}")
             continue
         own = f" ({each.from_worktree:,} from the worktree)" if each.from_worktree else ""
-        yield Line(f"wrote {plural(each.files, 'file')} to {printable(each.directory)}{own} in {each.seconds:.1f} s{commit}")
+        yield Line(f"wrote {plural(each.files, 'file')} to {printable(directory)}{own} in {each.seconds:.1f} s{commit}")
         if each.origin_problem:
             yield Line(f"  its origin could not be noted ({each.origin_problem}): casrewind take needs --base {report.target} for it")
     if report.carried:
@@ -139,6 +137,8 @@ def _written_lines(report: "Restored") -> Iterator[Line]:
         rest = report.carried[_NAMED:]
         more = [f"{len(rest):,} more ({human_size(sum(number for _, number in rest))})"] if rest else []
         yield Line(f"  and {plural(len(report.carried), 'ignored file')}, as now (.worktreeinclude): {enumerated([*named, *more])}")
+    yield Line(f"  {'would be ' if report.dry_run else ''}restored {name}")
+    yield from _kept_lines(report.kept, report.actions)
 
 
 def first_changes(actions: Sequence[Action], most: int, hint: str = "") -> Iterator[Line]:
@@ -429,18 +429,16 @@ def written_and_removed(actions: Iterable[Action]) -> tuple[int, int]:
 
 
 def restored_json(
-    report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET, forks: "Sequence[Shape | None]" = (),
-    inner: "Sequence[InnerTurns]" = (),
+    report: "Restored", outside: Sequence[bytes] = (), target: RestoreTarget = NO_TARGET, inner: "Sequence[InnerTurns]" = (),
 ) -> "Shape":  # fmt: skip
-    """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a turn. `forks`: the
-    conversations of the directories that were written. `inner`: the directories with turns of their own."""
+    """The result of a restore, undo or redo, as JSON. `outside`: the paths that were edited outside of a turn. `inner`: the
+    directories with turns of their own."""
     from . import shapes
 
     written, removed = written_and_removed(report.actions)
     merged = {item.path: item for item in report.merged}
     changes = (Change(found.path, found.before, found.after) for found in really_changes(report.actions))
     exact = {"exact": report.exact} if report.op == "restore" else {}
-    directories = _directories_shape(report, forks or [None] * len(report.written)) if report.written else {}
     made_at = None if target.made_ns is None else shapes.time_of(target.made_ns)
     return {
         "restored": written,
@@ -450,7 +448,6 @@ def restored_json(
         "foreign": [path.decode("utf-8", "replace") for path in report.foreign],
         "inner_projects": inner_json(inner),
         **exact,
-        **directories,
         "edited_outside": [path.decode("utf-8", "replace") for path in report.edited or outside],
         "open_files": [
             {**shapes.path(item.path), "program": item.program, "pid": item.pid, "database": item.is_database} for item in report.open_files
@@ -467,8 +464,10 @@ def restored_json(
     }
 
 
-def _directories_shape(report: "Restored", forks: "Sequence[Shape | None]") -> "Shape":
-    """The directories of restore --to."""
+def materialised_json(report: "Materialised", target: RestoreTarget, forks: "Sequence[Shape | None]") -> "Shape":
+    """The result of restore --to, as JSON: that of a restore, and the directories. `forks`: their conversations; () = none was asked
+    for."""
+    from ...change.result import Restored
     from . import shapes
 
     written = [
@@ -477,10 +476,11 @@ def _directories_shape(report: "Restored", forks: "Sequence[Shape | None]") -> "
             "from_worktree": item.from_worktree, "seconds": round(item.seconds, 3), "fork": fork,
             "origin_problem": item.origin_problem or None,
         }
-        for item, fork in zip(report.written, forks, strict=True)
+        for item, fork in zip(report.written, forks or [None] * len(report.written), strict=True)
     ]  # fmt: skip
     carried = [{**shapes.path(path), "size": number} for path, number in report.carried]
-    return {"written": written, "carried": carried, "commit": report.commit or None}
+    restored = Restored("materialise", report.target, "", report.actions, report.kept, 0, dry_run=report.dry_run)
+    return {**restored_json(restored, (), target), "written": written, "carried": carried, "commit": report.commit or None}
 
 
 def _kept_shape(item: Kept) -> "Shape":
