@@ -95,7 +95,7 @@ def pytest_collection_modifyitems(config, items):
         items[:] = _waiting_beside_working(items)
 
 
-IN_TURNS = "agents/ cli/ docs/ faults/ hooks/ ops/ ops_fidelity/ remote/ store/ worktree/".split()
+IN_TURNS = "agents/ change/ cli/ docs/ faults/ fidelity/ history/ hooks/ remote/ store/ upkeep/ worktree/".split()
 """Tests that cost something. Those of rules and of the model cost less than it takes to choose among them."""
 MANY = 8
 
@@ -173,9 +173,9 @@ def no_real_home(tmp_path_factory):
 
 
 IN_MEMORY = (
-    "agents/ benchmarks/ cli/ client/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ hooks/ model/ ops/ property/test_blame "
-    "property/test_laws property/test_path_histories property/test_rule_changes property/test_session_revert remote/ scale/test_long_timelines "
-    "store/test_damage store/test_index store/test_merge_packs store/test_store"
+    "agents/ benchmarks/ change/ cli/ client/ docs/ faults/attack/ faults/clock/ faults/damage/ gitignore/ history/ hooks/ model/ "
+    "property/test_blame property/test_laws property/test_path_histories property/test_rule_changes property/test_session_revert remote/ "
+    "scale/test_long_timelines store/test_damage store/test_index store/test_merge_packs store/test_store upkeep/"
 ).split()
 """Tests whose directories are in memory: a store syncs sixty times in a test, and these tests ask nothing of the disk. The
 others (scans, changes of the worktree, the store's files, kills, full disks) have a real file system."""
