@@ -28,6 +28,8 @@ import traceback
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _STARTS_WITH = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+_TEMPORARY = tempfile.gettempdir()
+"""As the session found it: the first test that needs a server may have a directory of its own, and look at what is left in it."""
 _AT_START = ("LANG", "LC_", "LD_", "PYTHON", "COVERAGE")
 """How the names of the variables begin that are read when an interpreter starts."""
 _LIMITS = (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE, resource.RLIMIT_AS)
@@ -108,7 +110,7 @@ def _interpreter():
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         return None
-    place = tempfile.mkdtemp(prefix="casrewind-fork-")
+    place = tempfile.mkdtemp(prefix="casrewind-fork-", dir=_TEMPORARY)
     made, source = os.path.join(place, "python"), os.path.join(os.path.dirname(os.path.abspath(__file__)), "forked_python.c")
     subprocess.run([compiler, "-O1", "-Wall", "-Wextra", "-Werror", f'-DPYTHON="{sys.executable}"', "-o", made, source], check=True)
     return made
