@@ -224,6 +224,7 @@ def plain(text):
     text = re.sub(r"\b(claude|droid) [0-9a-f]{8}\b", r"\1 SESSION", text)
     text = re.sub(r"\b(claude|droid) [0-9a-f]{4}$", r"\1 SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"^( +@\d+  .*  )[0-9a-f]{4}$", r"\1SESSION", text, flags=re.MULTILINE)
+    text = re.sub(r"(: /resume .*) [0-9a-f]{4}$", r"\1 SESSION", text, flags=re.MULTILINE)
     text = re.sub(r"\bc[0-9a-f]{14}\b", "ID", text)
     text = _CODE.sub("yes CODE", text)
     text = re.sub(r"\b\d{4}-\d\d-\d\dT[\d:.]+Z\b", "TIME", text)

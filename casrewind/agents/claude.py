@@ -14,7 +14,7 @@ from contextlib import suppress
 from .. import errors, fsio
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
-from .transcript import Prompt, Value, fork_title, title_from_prompts
+from .transcript import Prompt, Value, title_from_prompts, title_to_type
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -110,7 +110,7 @@ class ClaudeClient(client.ConversationClient):
     sessions = client.SessionFormat(
         directory="projects",
         resume="claude --resume {session}",
-        resume_inside="/resume {session}",  # its list is sorted by messages: a fork with old ones is not the first
+        resume_inside="/resume {title}",
         by_project=True,
         line_id="uuid",
         client_version=("version",), shell=transcript.ShellCalls(("message", "content"), frozenset({"Bash"}), ("input", "command")),
@@ -216,7 +216,7 @@ class ClaudeClient(client.ConversationClient):
 
     def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
-        line = {"type": "custom-title", "customTitle": fork_title(self.title_of(data)), "sessionId": session}
+        line = {"type": "custom-title", "customTitle": title_to_type(self.title_of(data), session), "sessionId": session}
         return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode_line(line)
 
     def fork_for_other_root(self, data: bytes, old: Sequence[str], root: str) -> bytes:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from .payload import BUDGET
+from .transcript import TAG
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -162,7 +163,7 @@ class SessionFormat(NamedTuple):
     resume: str
     """The command that opens a session. "{session}" is replaced by the id."""
     resume_inside: str = ""
-    """The same as text to type in the client, "" = it has none."""
+    """The same as text to type in the client, "" = it has none. "{title}" is the session's title."""
     variable: str = ""
     """The variable that names another directory of sessions; "" = they move with the client's files."""
     by_project: bool = False
@@ -387,6 +388,12 @@ class ConversationClient(Client):
     def resume_command(self, session: str, data: bytes, home: str, environ: Mapping[str, str]) -> str:
         """The command that opens a new session, made from `data`."""
         return self.sessions.resume.format(session=session)
+
+    def resume_inside(self, session: str, data: bytes) -> str:
+        """What a person types in the client to open a new session, made from `data`; "" = nothing does. By its title only if no other
+        session has that."""
+        title = self.title_of(data)
+        return self.sessions.resume_inside.format(session=session, title=title if title.endswith(session[:TAG]) else session)
 
     def resume_moved_command(self, session: str) -> str:
         """The command that opens such a fork, in its directory."""

@@ -37,7 +37,10 @@ OF_AGENT = frozenset({ASSISTANT, TOOL_RESULT, TASK_NOTIFICATION, COMPACT_SUMMARY
 FOR_AGENT = frozenset({PROMPT, QUEUED, COMMAND})
 """What a person types for the agent."""
 
+TAG = 4
+"""Characters of a session's id in a title that a person types, and in lists."""
 _LONGEST_TITLE = 80  # characters of a title that is taken from a prompt
+_TYPED_TITLE = 20  # characters of one that a person types, but for the tag
 
 
 class TranscriptLine(NamedTuple):
@@ -244,6 +247,19 @@ def fork_title(title: str) -> str:
     while title.startswith(_FORK):
         title = title[len(_FORK) :]
     return _FORK + title
+
+
+def title_to_type(title: str, session: str) -> str:
+    """A fork's title for a client that opens a session by it: the title's first words, and the start of the id, which tells forks apart."""
+    words = "".join(letter if letter.isalnum() else " " for letter in title).split()
+    if words and len(words[-1]) == TAG and set(words[-1]) <= set("0123456789abcdef"):
+        del words[-1]  # of the fork that is forked
+    typed = ""
+    for word in words:
+        if len(typed) + len(word) > _TYPED_TITLE:
+            break
+        typed += word + " "
+    return typed + session[:TAG]
 
 
 class KindLine(EndedLine, Protocol):

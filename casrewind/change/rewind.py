@@ -466,8 +466,9 @@ def _write_new_session(context: Context, conversation: Conversation, mode: str, 
 
 
 def _chat_of_session(context: Context, conversation: Conversation, mode: str, session: str, path: str, data: bytes) -> Chat:
-    resume = conversation.client.resume_command(session, data, context.homes.home, context.homes.environ)
-    return _chat_result(conversation, mode, session, path, None)._replace(resume=resume)
+    client = conversation.client
+    resume = client.resume_command(session, data, context.homes.home, context.homes.environ)
+    return _chat_result(conversation, mode, session, path, None)._replace(resume=resume, inside=client.resume_inside(session, data))
 
 
 def _write_session_file(context: Context, conversation: Conversation, session: str, data: bytes, path: str, root: str) -> str:
@@ -488,5 +489,5 @@ def _rewrite_in_place(context: Context, conversation: Conversation, cut: bytes) 
 
 def _chat_result(conversation: Conversation, mode: str, session: str, path: str, backup: str | None) -> Chat:
     sessions = conversation.client.sessions
-    resume, inside = (words.format(session=session) for words in (sessions.resume, sessions.resume_inside))
+    resume, inside = (words.format(session=session, title=session) for words in (sessions.resume, sessions.resume_inside))
     return Chat(mode, session, path, resume, inside, backup)

@@ -333,7 +333,7 @@ def test_a_fork_is_the_cut_and_a_line_with_its_title():
     kept = claude.cut_before_prompt(data, claude.prompts(data)[2])
     made = claude.make_fork(data, kept, "new-id")
     assert made.startswith(kept) and made.endswith(b"\n")
-    line = {"type": "custom-title", "customTitle": "[Fork] please create alpha", "sessionId": "new-id"}
+    line = {"type": "custom-title", "customTitle": "please create alpha new-", "sessionId": "new-id"}
     assert transcripts.values(made[len(kept) :]) == [line]
 
 
@@ -348,10 +348,21 @@ def test_the_title_is_the_person_s_before_the_client_s():
     assert claude.title_of(data) == "mine"
 
 
-def test_a_title_may_be_any_text():
+def test_a_fork_s_title_can_be_typed_and_is_its_own():
     data = transcripts.claude(transcripts.TYPED)
-    for name in ("zwölf\nZeilen", "half \ud83d", '"quoted"', "😀"):
-        assert claude.title_of(claude.make_fork(titled(data, name), data, "n")) == "[Fork] " + name
+    names = {
+        "zwölf\nZeilen": "zwölf Zeilen", "half \ud83d": "half", 'say "hello", now': "say hello now", "😀": "", "请把这个函数改成四舍五入到分然后写一个测试谢谢": "",
+        "please round all prices to cents": "please round all", "fix it 12ab": "fix it",
+    }  # fmt: skip
+    for name, words in names.items():
+        made = claude.make_fork(titled(data, name), data, "53cc40d2-e5ce")
+        assert claude.title_of(made) == f"{words} 53cc".strip()
+        assert claude.resume_inside("53cc40d2-e5ce", made) == f"/resume {words} 53cc".replace("  ", " ")
+
+
+def test_a_session_with_another_title_is_opened_by_its_id():
+    made = titled(claude.make_fork(transcripts.claude(transcripts.TYPED), b"", "53cc40d2-e5ce"), "mine")
+    assert claude.resume_inside("53cc40d2-e5ce", made) == "/resume 53cc40d2-e5ce"
 
 
 def test_a_line_without_an_end_gets_one_before_the_title():

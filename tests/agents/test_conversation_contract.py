@@ -229,7 +229,7 @@ def test_a_fork_is_marked_once_in_its_title(client):
     session, _, fork = client.fork()
     title = client.client.title_of(client.data)
     twice = client.client.make_fork(fork, fork, session, root="/nowhere")
-    assert title and client.client.title_of(fork) == client.client.title_of(twice) == ("[Fork] " if client.known.marks_title else "") + title
+    assert title and client.client.title_of(fork) == client.client.title_of(twice) == client.known.fork_title.format(title=title, tag=session[:4])
 
 
 def test_a_session_lies_where_the_client_looks_for_it_and_no_other_name_is_accepted(client, tmp_path):

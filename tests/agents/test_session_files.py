@@ -95,7 +95,7 @@ def test_a_fork_that_cannot_be_written_leaves_nothing_behind(tmp_path):
 
 
 def test_the_commands_that_open_a_session():
-    assert claude.sessions.resume.format(session="x") == "claude --resume x" and claude.sessions.resume_inside.format(session="x") == "/resume x"
+    assert claude.sessions.resume.format(session="x") == "claude --resume x" and claude.sessions.resume_inside.format(title="x") == "/resume x"
     assert droid.sessions.resume.format(session="x") == "droid --resume x" and droid.sessions.resume_inside.format(session="x") == ""
 
 

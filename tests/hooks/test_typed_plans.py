@@ -167,7 +167,7 @@ def test_the_result_is_first_then_how_to_go_on_then_how_to_undo(shop):
     first, _ = shop
     done = typed(first, "/casrewind back").splitlines()
     assert done[0].startswith('restored to before "give change"') and done[-3] == "  taken back: give change"
-    assert re.fullmatch("  to go on from there: /resume [-0-9a-f]{36}", done[-2]) and done[-1] == "  /casrewind undo takes this back"
+    assert re.fullmatch("  to go on from there: /resume (\\w+ ){1,5}[0-9a-f]{4}", done[-2]) and done[-1] == "  /casrewind undo takes this back"
 
 
 def test_a_turn_that_changed_nothing_is_taken_back_without_a_word_of_files(shop, root):

@@ -133,8 +133,8 @@ class Conversations(NamedTuple):
     """The same for a session that was made for another directory, if it differs."""
     own_lines: int = 1
     """Lines of a fork that are not the original's, but for the session's id."""
-    marks_title: bool = True
-    """The transcript has the title of a fork, with a mark."""
+    fork_title: str = "[Fork] {title}"
+    """The title that the transcript of a fork has. {tag}: the start of its id."""
     bad_names: tuple[str, ...] = ()
     """Names that are no session's, beside those that no client has."""
     more_names: tuple[str, ...] = ()
@@ -171,7 +171,7 @@ SETTINGS = {
 CONVERSATIONS = {
     "claude": Conversations(
         lambda line: (line["uuid"], line["parentUuid"] or "", line.get("promptId"), ""), r".claude/projects/{dashed}/{session}\.jsonl",
-        "claude --resume {}",
+        "claude --resume {}", fork_title="{title} {tag}",
     ),
     "droid": Conversations(lambda line: (line["id"], line["parentId"], "", line["id"]), r".factory/sessions/{dashed}/{session}\.jsonl",
                            "droid --resume {}", says_root=True),
@@ -179,13 +179,13 @@ CONVERSATIONS = {
                         "pi --session {}", own_lines=2, says_root=True),
     "codex": Conversations(
         lambda line: (line["payload"]["id"], "", line["payload"]["internal_chat_message_metadata_passthrough"]["turn_id"], ""),
-        r".codex/sessions/2026/11/20/rollout-{stamp}-{session}\.jsonl", "codex resume {}", "codex resume -C . {}", 0, False,
+        r".codex/sessions/2026/11/20/rollout-{stamp}-{session}\.jsonl", "codex resume {}", "codex resume -C . {}", 0, "{title}",
         ("rollout-{session}.jsonl", "rollout-2026-11-20T23-27-30-x{session}.jsonl"), ("rollout-2026-11-20T23-27-30-{session}_01a1.jsonl",),
     ),
     "gemini": Conversations(lambda line: (line["id"], "", "", ""), r".gemini/tmp/{name}/chats/session-{stamp}-{short}\.jsonl", "gemini --resume {}",
-                            "", 0, False, ("session-2026-11-20T23-32-7152325f.jsonl", "session-x-{short}.jsonl")),
+                            "", 0, "{title}", ("session-2026-11-20T23-32-7152325f.jsonl", "session-x-{short}.jsonl")),
     "copilot": Conversations(lambda line: (line["id"], line["parentId"], "", line["data"]["messageId"]),
-                             r".copilot/session-state/{session}/events\.jsonl", "copilot --resume={}", "", 0, False),
+                             r".copilot/session-state/{session}/events\.jsonl", "copilot --resume={}", "", 0, "{title}"),
     "opencode": Conversations(lambda line: (line["info"]["id"], "", "", line["info"]["id"][:16]), "", "opencode --session {}"),
 }  # fmt: skip
 DATABASE = "its sessions are rows of a database, and not files"
