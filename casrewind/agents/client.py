@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
 from .payload import BUDGET
-from .transcript import TAG
 
 if TYPE_CHECKING:
     from ..model.cursor import Cursor
@@ -392,6 +391,8 @@ class ConversationClient(Client):
     def resume_inside(self, session: str, data: bytes) -> str:
         """What a person types in the client to open a new session, made from `data`; "" = nothing does. By its title only if no other
         session has that."""
+        from .transcript import TAG
+
         title = self.title_of(data)
         return self.sessions.resume_inside.format(session=session, title=title if title.endswith(session[:TAG]) else session)
 

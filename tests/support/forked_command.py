@@ -28,7 +28,7 @@ import traceback
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _STARTS_WITH = {"LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-_TEMPORARY = tempfile.gettempdir()
+_TEMPORARY = os.environ.get("TMPDIR", "/tmp")
 """As the session found it: the first test that needs a server may have a directory of its own, and look at what is left in it."""
 _AT_START = ("LANG", "LC_", "LD_", "PYTHON", "COVERAGE")
 """How the names of the variables begin that are read when an interpreter starts."""
