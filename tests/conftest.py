@@ -74,7 +74,8 @@ SIZES = {"long": 1800, "release": 7200}
 def pytest_collection_modifyitems(config, items):
     """Three sizes: what runs at every push, `long` (minutes each), `release` (ten minutes and more). One process says of each test of
     another size that it is skipped. Several leave them out: to say it of four thousand takes half a minute."""
-    _take_turns(items)
+    if not any("::" in name for name in config.args):  # a test that is named runs: for a person, or to kill a mutant
+        _take_turns(items)
     for size, most in SIZES.items():
         skip = pytest.mark.skip(reason=f"{size}: needs --run-{size}")
         for item in items:
@@ -97,20 +98,22 @@ def pytest_collection_modifyitems(config, items):
 
 IN_TURNS = "agents/ change/ cli/ docs/ faults/ fidelity/ history/ hooks/ remote/ store/ upkeep/ worktree/".split()
 """Tests that cost something. Those of rules and of the model cost less than it takes to choose among them."""
-MANY = 8
+MANY, VERY_MANY = 8, 16
 
 
 def _take_turns(items):
-    """A test of many cases of one kind has half of them in a push, the other half after another change of the product. One that says
-    itself which of its cases are long is left as it is."""
+    """A test of many cases of one kind has a third of them in a push, one of very many a quarter, other ones after another change of the
+    product; one that says itself which of its cases are long is left as it is. The marker `turns` says it of a test or of a module."""
     here, cases = Path(__file__).parent, {}
     for item in items:
-        if "[" in item.name and str(item.path.relative_to(here)).startswith(tuple(IN_TURNS)):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for name, found in cases.items():
-        if len(found) >= MANY and not any("long" in item.keywords for item in found):
-            first = (sample_start.start_below(2) + len(name)) % 2
-            for item in found[first::2]:
+        node, mark = next(item.iter_markers_with_node("turns"), (item, None))
+        if mark or ("[" in item.name and str(item.path.relative_to(here)).startswith(tuple(IN_TURNS))):
+            cases.setdefault((node.nodeid.partition("[")[0], node is not item, mark.args[0] if mark else None), []).append(item)
+    for (name, is_whole, turns), found in cases.items():
+        if turns is None and (len(found) < MANY or any("long" in item.keywords for item in found)):
+            continue
+        for place, item in enumerate(found):
+            if not sample_start.is_its_turn(name, 0 if is_whole else place, turns or (4 if len(found) >= VERY_MANY else 3)):
                 item.add_marker(pytest.mark.long)
 
 

@@ -73,6 +73,7 @@ def test_no_line_that_is_a_setting_travels_wherever_it_stands(name):
                 assert values(carried(planted, client.carried_lines())) == values(plain), setting
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CLIENTS)
 def test_no_field_that_is_a_setting_travels_in_any_line(name):
     client, planted_in = CLIENTS[name], 0
@@ -113,6 +114,7 @@ names = st.sampled_from(["progress", "later.kind", "message", "user", "turn_cont
 members = st.dictionaries(st.sampled_from(["text", "content", "n", "approvalMode", "sandbox_policy", "parentUuid", "deep"]), st.one_of(st.text(max_size=9), st.integers(), st.booleans()), max_size=4)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", CLIENTS)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())

@@ -127,6 +127,7 @@ def test_without_settings_a_file_is_made_for_the_owner_alone_and_taken_away_agai
     assert place.uninstall().written == ()
 
 
+@pytest.mark.turns(3)
 def test_in_and_out_again_leaves_every_byte_and_nobody_else_s_hook_is_lost(hooked):
     for text in hooked.documents():
         put(hooked.path, text, mode=0o640)

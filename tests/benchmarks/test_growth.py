@@ -12,6 +12,7 @@ pytestmark = marks("growth")
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="compares with git, which is not installed")
 
 
+@pytest.mark.turns(3)
 @needs_git
 def test_every_operation_is_measured_at_every_size_and_becomes_a_table(scratch, tmp_path):
     record = tmp_path / "g.json"

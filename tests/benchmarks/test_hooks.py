@@ -19,6 +19,7 @@ def hooks(scratch, *arguments):
     return found
 
 
+@pytest.mark.turns(3)
 @needs_git
 def test_every_hook_is_measured_beside_git_and_makes_the_checkpoints_that_it_should(scratch, tmp_path):
     code, out, err = hooks(scratch, "--files", 60, "--rounds", 2, "--turns", 3, "--json", tmp_path / "r.json")

@@ -6,11 +6,14 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from support.benchmark import TOP, marks, run
 
 pytestmark = marks("in_one_process")
 
 
+@pytest.mark.turns(3)
 def test_every_bench_runs_on_few_files_and_becomes_a_row(scratch, tmp_path):
     record, document = tmp_path / "parts.json", tmp_path / "p.md"
     done = subprocess.run(

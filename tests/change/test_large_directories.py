@@ -60,6 +60,7 @@ def pack_bytes(store):
     return sum(os.path.getsize(os.path.join(place, name)) for name in os.listdir(place))
 
 
+@pytest.mark.turns(3)
 def test_a_large_directory_from_the_first_save_to_a_purge(casrewind, root, flat, store):
     first = picture(root)
     stored = pack_bytes(store)

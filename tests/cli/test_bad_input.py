@@ -231,6 +231,7 @@ def test_an_unreadable_file_in_the_way_of_a_restore_is_14(user):
     assert (user.root / "closed").exists()  # it could not be read: nothing under it is deleted
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("name", ["closed", "closed it's"])
 def test_a_directory_that_its_owner_closed_is_opened_not_moved_away(user, name):
     plant(user.root, {"f": b"1", f"{name}/in": b"1", f"{name}/sub/in": b"1"})

@@ -217,6 +217,7 @@ sys.exit(code)
 """
 
 
+@pytest.mark.turns(3)
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 def test_the_memory_for_a_large_file_is_bounded(root, casrewind, raw):
     megabytes = 150

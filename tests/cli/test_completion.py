@@ -74,6 +74,7 @@ def test_a_command_that_few_people_type_is_not_offered_and_its_options_are(told)
     assert offered(told, "casrewind why ver") == ["version"]
 
 
+@pytest.mark.turns(3)
 def test_the_program_offers_commands_options_checkpoints_and_paths(told):
     ids = [row["id"] for row in told.json("list")["checkpoints"]]
     assert offered(told, "casrewind un") == ["undo", "uninstall", "unpin"]
@@ -127,6 +128,7 @@ def test_other_shells_are_64(process):
     process("completion", code=64)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("shell", [pytest.param(shell, marks=needs(shell)) for shell in ("bash", "zsh")])
 def test_a_person_at_a_shell_gets_it_completed(told, shell):
     """Typed on a terminal: a command, a label with a space in it, a path of a checkpoint."""

@@ -54,6 +54,7 @@ def test_on_a_terminal_it_asks_about_each(process, terminal, home, programs):
     assert "Codex: connected already" in process("install", code=0).out
 
 
+@pytest.mark.turns(3)
 def test_yes_connects_all_of_them(process, programs):
     process.environment.update(programs)
     process("install", "--yes", "--tier", "minimal", code=0)

@@ -129,6 +129,7 @@ def test_nothing_is_installed_and_that_is_said(doctor, home, root):
     assert os.listdir(home) == [] == os.listdir(root)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("agent", "tier"), by_turns([(agent, tier) for tier in ("minimal", "balanced", "aggressive") for agent in ("claude", "droid")], 3))
 def test_what_install_puts_there_works_when_it_is_run(doctor, home, agent, tier):
     doctor.command("install", agent, "--tier", tier, code=0)
@@ -139,6 +140,7 @@ def test_what_install_puts_there_works_when_it_is_run(doctor, home, agent, tier)
     assert not (home / "data").exists(), "no store is made"
 
 
+@pytest.mark.turns(3)
 def test_both_as_a_person_reads_it(doctor, home):
     doctor.command("install", "claude", code=0)
     doctor.command("install", "droid", code=0)
@@ -280,6 +282,7 @@ def test_another_casrewind_is_described_and_not_run(doctor, home, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("missing", by_turns(["Stop", "UserPromptSubmit"], 1))
 def test_an_event_taken_out_by_hand(doctor, home, missing):
     doctor.command("install", "claude", code=0)
@@ -294,6 +297,7 @@ def test_an_event_taken_out_by_hand(doctor, home, missing):
     assert doctor.json("claude")["hooks"][0]["tier"] == "balanced"
 
 
+@pytest.mark.turns(3)
 def test_switched_off_torn_and_twice(doctor, home, root):
     doctor.command("install", "claude", code=0)
     good = read(settings_of(home))
@@ -417,6 +421,7 @@ def client(root, home):
     return found
 
 
+@pytest.mark.turns(3)
 def test_what_was_seen_last(doctor, client, home):
     process = subprocess.Popen(["sleep", "600"])
     try:

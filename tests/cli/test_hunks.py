@@ -354,6 +354,7 @@ def test_line_ends_stay(casrewind, answered, root, end):
     assert (root / "f").read_bytes() == end.join(new)
 
 
+@pytest.mark.turns(3)
 def test_chosen_hunks_may_make_a_large_file(casrewind, answered, root):
     one, other, common = (b"".join(b"%s %d\n" % (name, number) for number in range(60_000)) for name in (b"one", b"other", b"c"))
     common = common[: 100 << 10]

@@ -24,6 +24,7 @@ def installed(tmp_path_factory):
     return place / "env"
 
 
+@pytest.mark.turns(3)
 def test_the_command_starts(installed, tmp_path):
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path[1:])}
     done = subprocess.run([installed / "bin/casrewind", "--version"], env=environment, cwd=tmp_path, capture_output=True, text=True)

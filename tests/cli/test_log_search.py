@@ -71,6 +71,7 @@ def edit(root, choose):
         plant(root, {f"l{choose.randint(0, 10**6)}": Link(f"{choose.choice(WORDS)}{choose.randint(0, 10**6)}")})
 
 
+@pytest.mark.turns(3)
 def test_git_finds_the_same_commits_and_the_same_paths(root, settings, casrewind, tmp_path):
     git, choose = Git(root, tmp_path / "git"), random.Random(7)
     with opened(root, settings) as workspace:
@@ -189,6 +190,7 @@ def test_damage_is_20_and_the_rest_is_found(casrewind, root, settings):
     assert casrewind("log", "-S", "linen", "g", code=0).out.startswith("g: 2 changes")
 
 
+@pytest.mark.turns(3)
 def test_a_pattern_that_takes_for_ever_ends_with_an_interrupt(casrewind, root):
     plant(root, {"f": b"a" * 64 + b"!\n"})
     casrewind("save", code=0)

@@ -136,6 +136,7 @@ def agrees(turn, line):
     return age
 
 
+@pytest.mark.turns(3)
 def test_a_turn_has_one_name_one_time_and_the_same_marks_in_many_rows(run, sessions, clock):
     """Of all rows what functions say, and of some what commands print."""
     story = RandomStory(run, sessions, clock, 48)

@@ -73,6 +73,7 @@ def evil(made):
     return made("</title><script>pwned()</script>".replace("/", "\u2215"), evil_story)[0]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("how", [{}, {"width": 390, "height": 844, "scheme": "dark"}, {"has_scripts": False}])
 def test_hostile_text_does_nothing_and_no_request_leaves(browser, evil, how):
     page = browser.page(**how)

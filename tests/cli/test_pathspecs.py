@@ -50,6 +50,7 @@ def meant(workspace, point, words, cwd):
     return {entry[0] for entry in workspace.entries(point) if PathScope(scope).covers(entry[0]) and entry[1].kind != "dir"}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_words_mean_is_what_git_lists(git, root, settings, seed):
     chance = random.Random(seed)

@@ -86,6 +86,7 @@ def works(run):
     return [count_calls(lambda words=words: run(words)) for words in lines]
 
 
+@pytest.mark.turns(3)
 def test_a_part_says_what_all_of_them_say(agent, run, monkeypatch):
     work(agent, TURNS)
     works(run)  # what only the first command of a process does

@@ -12,7 +12,7 @@ from support.command_in_process import InProcess
 from support.resumed_clients import Claude, Codex, Copilot, Droid, Gemini, Opencode, Pi
 from support.sample_start import by_turns
 
-pytestmark = pytest.mark.xdist_group("client-directories")
+pytestmark = [pytest.mark.xdist_group("client-directories"), pytest.mark.turns(2)]
 
 ALONE = ["--disable", "daemon_auto_start"]
 """Options of Codex: its terminal would leave a server running."""

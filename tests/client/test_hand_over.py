@@ -20,7 +20,7 @@ from support.picture import differences, picture
 from support.resumed_clients import Claude, Codex, Copilot, Droid, Gemini, Opencode, Pi
 from support.sample_start import by_turns
 
-pytestmark = pytest.mark.xdist_group("client-hand-over")
+pytestmark = [pytest.mark.xdist_group("client-hand-over"), pytest.mark.turns(2)]
 
 KEY = "crk1-" + "5a" * 32
 

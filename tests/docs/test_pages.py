@@ -81,6 +81,7 @@ def test_every_command_of_a_page_works(name, tmp_path):
         scratch.close()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_no_command_opens_a_network_connection(tmp_path):
     (tmp_path / "p").mkdir()

@@ -18,6 +18,7 @@ def test_no_document_with_a_session_is_left_out():
     assert with_sessions == set(sessions.SESSIONS)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("document", sessions.SESSIONS, ids=lambda path: path.stem)
 def test_what_a_document_shows_is_what_the_commands_show(document):
     text, problems = document.read_text(), []

@@ -45,6 +45,7 @@ def descend(root, levels, name):
     return here
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(("levels", "name"), [(300, "d"), (150, "n" * 255)], ids=["300 levels", "38,400 bytes of path"])
 def test_three_hundred_levels_and_no_path_short_enough(workspace, root, levels, name):
     here = descend(root, levels, name)
@@ -99,6 +100,7 @@ def sha(path):
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("size", [40, pytest.param(300, marks=pytest.mark.long)])
 def test_a_megabyte_inserted_into_many_costs_about_one(workspace, root, size):
     """`size` MB that do not repeat; 1 MB comes into the middle: less than 3 MB more in the store, both come back."""
@@ -120,6 +122,7 @@ def test_a_megabyte_inserted_into_many_costs_about_one(workspace, root, size):
     assert sha(root / "huge") == second_sha
 
 
+@pytest.mark.turns(3)
 def test_a_sparse_file_stays_sparse(workspace, root):
     with open(root / "sparse", "wb") as file:
         file.truncate(200 * MB)

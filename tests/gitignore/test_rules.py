@@ -355,6 +355,7 @@ def asked(request, monkeypatch):
         monkeypatch.setattr(ignore, "re2_error", lambda: None)
 
 
+@pytest.mark.turns(3)
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=rule_data, fold=st.booleans())
 def test_all_rules_at_once_equal_one_rule_at_a_time(asked, data, fold):

@@ -237,6 +237,7 @@ def compare(git, where, files, paths, ignore_case):
     return f"paths {len(paths)}, ignored {sum(theirs)}"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("ignore_case", [False, True])
 def test_single_rules_over_many_paths(git, tmp_path, ignore_case):
     rng = Dice(f"{SEED} dense {ignore_case}")

@@ -202,6 +202,7 @@ def by_re2(pattern, text, *, fold=False, **options):
 BOTH = pytest.mark.parametrize("match", [matches_whole, by_re2], ids=["re", "re2"])
 
 
+@pytest.mark.turns(3)
 @BOTH
 @pytest.mark.parametrize(("pattern", "text", "expected"), TABLE)
 def test_facts(match, pattern, text, expected):

@@ -42,6 +42,7 @@ def test_a_save_without_it_ignores_the_same_paths_and_says_nothing(casrewind, ro
     assert "google-re2" not in casrewind("doctor", PYTHONPATH=absent_packages.search_path("re2")).out
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", BROKEN)
 def test_one_that_cannot_be_loaded_counts_as_absent_and_doctor_says_so(casrewind, root, tmp_path, kind):
     text, word = BROKEN[kind]

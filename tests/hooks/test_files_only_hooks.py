@@ -56,6 +56,7 @@ def told(request, casrewind, root, home):
     return Told(request.param, casrewind, root, home)
 
 
+@pytest.mark.turns(3)
 def test_three_turns_are_checkpoints_and_their_files_come_back(told, root, tmp_path):
     pictures = []
     told.event("start")

@@ -31,6 +31,7 @@ def client(installed):
     return Client(installed.command, installed.root)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("agent", ["claude", "droid"])
 def test_a_prompt_has_its_checkpoint_and_a_command_its_answer(installed, client, agent):
     installed.run("save")

@@ -214,6 +214,7 @@ WRONG = [
 ]  # fmt: skip
 
 
+@pytest.mark.turns(3)
 def test_any_value_in_any_field_of_any_payload_gives_an_event_that_can_be_stored_or_is_refused():
     taken = refused = 0
     borrowed = [(agent, path) for agent in ("qwen", "generic") for path in RECORDED if path.parent.name == "claude_hooks"]
@@ -283,6 +284,7 @@ def test_bytes_that_are_no_event(client, payload):
     client.whole(1)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", ["last field", "prompt", "rubbish", "string without an end"])
 def test_fifty_megabytes_cost_no_memory(client, tmp_path, kind):
     filler = b"x \\u00e9 \\n" * (50_000_000 // 11)
@@ -663,6 +665,7 @@ def test_a_lock_that_somebody_holds(client, lock, stopped):
 # -- interruptions, and several at once
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_hook_that_is_stopped_anywhere_leaves_nothing_behind(client, number):
     """As it stands in the settings, run by a shell, and both of them are stopped."""
@@ -745,6 +748,7 @@ def test_a_child_that_is_killed_is_told_of(client, tmp_path):
     client.nothing_told()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("first", [True, False], ids=["no store yet", "a store"])
 def test_eight_hooks_of_two_sessions_at_once_are_eight_checkpoints(client, tmp_path, first):
     if first:

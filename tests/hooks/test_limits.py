@@ -81,6 +81,7 @@ def test_too_much_memory_is_refused_and_told_of(bound, client):
     assert "more memory was needed" in told(bound) and client.points() == []
 
 
+@pytest.mark.turns(3)
 def test_too_much_time_is_refused_and_told_of(bound, client):
     bound.begin_with("upkeep/agent_event.py", "record_event", "while True: pass")
     bound.send(client.payload("UserPromptSubmit.prompt"), RLIMIT_CPU=(2, resource.RLIM_INFINITY))

@@ -125,6 +125,7 @@ def test_hooks_that_report_either_spelling_of_a_path_are_of_one_project(folding,
     assert stores(home) == ["Proj"]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("start", ["Proj", "PROJ"])
 def test_a_session_that_goes_into_a_worktree_is_of_it_in_either_spelling(folding, home, start):
     """The client names its files after the path with which it was started."""

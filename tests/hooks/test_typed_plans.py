@@ -90,6 +90,7 @@ BETWEEN = f"a prompt, a restore or an open database came in between; {NOW}"
 TYPED, OTHER = f"another command was typed since; {NOW}", f"that line means something else now; {NOW}"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("change, says", [
     ("a turn", OTHER), ("a prompt that moved no number", BETWEEN), ("a restore", BETWEEN), ("another plan", TYPED), ("another plan, that was refused", TYPED),
 ])  # fmt: skip
@@ -216,6 +217,7 @@ def test_where_the_session_is_unknown_the_line_is_typed_again_with_the_code(shop
     assert "restored to" in first.client.typed(line, agree=False, session_id="") and picture(root) == pictures[2]
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("why", ["a second undo", "a turn since", "many paths", "an edit since", "--all"])
 def test_an_undo_that_is_not_small_or_not_of_just_now_is_planned(shop, root, casrewind, why):
     first, _ = shop

@@ -18,6 +18,7 @@ def walk(place, *words):
     print(done.stdout.strip())
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", by_turns([1, 2], 1))
 def test_a_few_histories(tmp_path, seed):
     walk(tmp_path, "--seed", str(seed), "--steps", "110", "--each", "55")
@@ -29,6 +30,7 @@ def test_twenty_thousand_steps(tmp_path):
     walk(tmp_path, "--seed", "1000", "--steps", "20000", "--go-on")
 
 
+@pytest.mark.turns(3)
 def test_a_command_line_that_does_otherwise_is_found(tmp_path):
     """A restore that makes a file which no checkpoint holds: the history is cut to a few steps, and printed."""
     broken = tmp_path / "casrewind"

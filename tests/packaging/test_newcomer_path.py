@@ -110,6 +110,7 @@ def away(newcomer, readme, way):
     newcomer.type(ways[way])
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("way", [*by_turns(["uv", "pipx"], 1), pytest.param("venv", marks=pytest.mark.long)])
 def test_every_step_of_the_readme_works(tmp_path, way):
     newcomer, readme = Newcomer(tmp_path, way), Readme()

@@ -59,6 +59,7 @@ def built(source, tmp_path_factory):
     return wheel, archive
 
 
+@pytest.mark.turns(3)
 def test_twine_finds_nothing_wrong(built):
     assert run(sys.executable, "-m", "twine", "check", "--strict", *built).stdout.count("PASSED") == 2
 
@@ -102,6 +103,7 @@ def built_without(source, tmp_path_factory):
     return wheel, done.stdout + done.stderr
 
 
+@pytest.mark.turns(3)
 def test_without_a_compiler_the_wheel_is_one_for_every_system(built_without, tmp_path):
     wheel, printed = built_without
     with zipfile.ZipFile(wheel) as archive:
@@ -205,6 +207,7 @@ def test_pipx_installs_it_and_removes_it(built, tmp_path):
     assert not (tmp_path / "bin" / "casrewind").exists()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("version", PYTHONS)
 def test_the_wheel_runs_on_every_python_that_it_names(built, tmp_path, version):
     found = run(sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", version, check=False)

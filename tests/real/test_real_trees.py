@@ -86,6 +86,7 @@ def in_place(settings, place):
     return settings._replace(data=os.path.join(place, "data"), force=True)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))])
 def test_django_comes_back_from_any_mangling(settings, seed):
     with tempfile.TemporaryDirectory(prefix="casrewind-django-", dir=real_trees.roomy()) as place:  # pytest's own would be kept

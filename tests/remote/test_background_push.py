@@ -94,6 +94,7 @@ def pushing(root, home, s3, url):
     made.has_ended()
 
 
+@pytest.mark.turns(3)
 def test_a_turn_is_pushed_and_a_prompt_starts_nothing(pushing, s3):
     pushing.event("UserPromptSubmit.prompt")
     assert pushing.processes() == [] and pushing.not_pushed() == 2 and s3.counts().requests == {}

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.s3_server import S3Server
 from support.trees import plant
 
@@ -14,6 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "cloud-sandbox.
 BLOCK = re.compile(r"^```sh\n# (at home|in the sandbox|on the laptop)([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.turns(3)
 def test_each_command_of_the_page_does_what_the_page_says(tmp_path):
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
     assert len(blocks) == PAGE.read_text("utf-8").count("```sh") - 1 == 6, "tests/client/test_containers.py runs the container's"

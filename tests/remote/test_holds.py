@@ -175,6 +175,7 @@ def test_a_removal_that_was_cut_is_completed_and_nothing_else_is_lost(tmp_path, 
     assert number > 8
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("inner", ["push", "removal"])
 def test_a_first_push_meanwhile_is_seen_or_sees_it(tmp_path, url, inner):
     """Before each request of a removal a clone's whole first push happens, or before each request of the first push a whole removal."""
@@ -215,6 +216,7 @@ def test_a_clone_that_never_pushes_leaves_nothing_on_the_remote(machine, tmp_pat
     assert [info.name for info in Objects(machine.url).list()] == before
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_first_push_that_is_cut_anywhere_is_completed_by_the_next(machine, tmp_path, after):
     laptop = machine.clone_to(tmp_path / "two")

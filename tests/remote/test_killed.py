@@ -81,6 +81,7 @@ def until_it_ends(machine, when, *words, **options):
     return number - 1
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("when", by_turns(["before", "after"], 1))
 def test_each_kill_leaves_what_the_next_command_completes(tmp_path, url, when):
     first = made(tmp_path, url)
@@ -114,6 +115,7 @@ def test_a_killed_clone_can_be_made_again(tmp_path, url, when):
     assert (machine.root / "large").read_bytes() == (first.root / "large").read_bytes()
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.long), "after"])
 def test_each_kill_of_a_roll_up_leaves_a_remote_that_is_read_and_completed(tmp_path, url, when, monkeypatch):
     """Each push is killed one request later: at its piece, then at each request of the roll-up; a push of ours takes every other one. The

@@ -69,6 +69,7 @@ def liar_about(some, honest, victim, ids):
     )  # fmt: skip
 
 
+@pytest.mark.turns(3)
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize(("rounds", "chains"), [(3, 40), pytest.param(10, 1000, marks=pytest.mark.long)])
 def test_whatever_a_machine_with_the_key_writes_changes_nothing_of_others(honest, victim, tmp_path, rounds, chains, request):

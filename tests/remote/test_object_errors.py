@@ -158,6 +158,7 @@ def guarded():
         yield url, server.endpoint, keys
 
 
+@pytest.mark.turns(3)
 @every_call
 def test_a_server_with_rights_refuses_what_is_not_allowed_and_nothing_else(guarded, monkeypatch, right):
     url, endpoint, keys = guarded

@@ -128,6 +128,7 @@ def test_a_head_of_gigabytes_in_a_directory_costs_nothing(tmp_path, server):
         assert f"the object casrewind of {machine.url} has 2,500,000,000 bytes, and {SMALL:,} at most belong there" in said
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("switches", [{"claims": HUGE}, {"more": 1 << 32}], ids=["claimed", "sent"])
 def test_no_answer_takes_the_memory_of_a_command(tmp_path, machine, server, switches):
     vars(server).update(switches)
@@ -138,6 +139,7 @@ def test_no_answer_takes_the_memory_of_a_command(tmp_path, machine, server, swit
         assert f"the object casrewind of {server.url} has" in said and "at most belong there" in said
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("words, lists", [
     (("remote", "verify"), "pieces"), pytest.param(("remote", "verify"), "chains", marks=pytest.mark.long),
     pytest.param(("pull",), "chains", marks=pytest.mark.long), pytest.param(("pull",), "pieces", marks=pytest.mark.long),

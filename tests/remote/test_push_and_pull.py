@@ -120,6 +120,7 @@ def ask_server(machine):
         probe.require(machine.remote(workspace))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_a_push_that_was_cut_goes_on_and_sends_little_twice(machine, other, after, monkeypatch):
     from casrewind.remote import push

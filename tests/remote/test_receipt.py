@@ -136,6 +136,7 @@ def lose_last_lines(session, path, home):
     Path(path).write_bytes(b"".join(lines[:last]))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("agent", RECORDED)
 def test_each_planted_lack_is_named_and_nothing_that_is_here(agent, tmp_path, laptop):
     sandbox = Sandbox(tmp_path, agent)

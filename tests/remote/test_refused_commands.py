@@ -123,6 +123,7 @@ def test_what_is_listed_has_the_prefix_that_the_policy_allows(monkeypatch, serve
     assert len(prefixes) == 3 and all(one.startswith("shop/") for one in prefixes), prefixes
 
 
+@pytest.mark.turns(3)
 def test_no_permission(tmp_path, monkeypatch):
     import boto3
 

@@ -551,6 +551,7 @@ def test_an_accident_between_pushes_loses_nothing(small_pieces, event, is_first,
     assert DONE["deletions"] + DONE["backups"] == 2
 
 
+@pytest.mark.turns(3)
 @pytest.mark.timeout(0)
 @pytest.mark.parametrize("steps", [160, pytest.param(STEPS, marks=pytest.mark.long)])
 def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, small_pieces):

@@ -79,6 +79,7 @@ def test_a_roll_up_has_all_that_its_pieces_had_and_their_names_stay_in_use(machi
     assert reader.pull().requests == 1 and machine.push()[:4] == (0, 0, 0, 0)
 
 
+@pytest.mark.turns(3)
 def test_few_pieces_are_left_and_a_reader_asks_for_few(machine, tmp_path, monkeypatch):
     monkeypatch.setattr(collect, "EVERY", 64)
     saved, notes = edit_and_push(machine, 200)
@@ -108,6 +109,7 @@ def test_a_reader_goes_on_from_everywhere_in_a_roll_up(machine, tmp_path):
         assert_arrived(machine, reader, saved)
 
 
+@pytest.mark.turns(3)
 def test_whenever_a_roll_up_happens_during_a_pull_or_a_clone_nothing_is_missed(machine, tmp_path, monkeypatch):
     """Before each request in turn, the other machine puts its pieces together."""
     from casrewind.remote import clone, objects
@@ -184,6 +186,7 @@ def test_without_the_right_to_delete_there_is_no_roll_up_and_the_push_is_done(ma
     assert_arrived(machine, reader, saved + more)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("after", [pytest.param(False, marks=pytest.mark.long), True], ids=["before", "after"])
 def test_a_roll_up_that_was_cut_anywhere_is_completed_by_the_next_one(url, tmp_path, after):
     for number in itertools.count(1):

@@ -220,6 +220,7 @@ def assert_nothing_is_lost(place, url, pushers):
         assert not clone.cloned.problems and clone.tree(one.point) == one.machine.tree(one.point)
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", ["moto", "file", "small"])
 @pytest.mark.parametrize("rounds", [3, pytest.param(200, marks=pytest.mark.long)])
 def test_two_copies_that_push_at_the_same_moment_lose_nothing(tmp_path, places, kind, rounds):

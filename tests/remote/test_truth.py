@@ -268,6 +268,7 @@ BASES = {
 """What a push of a clone of one checkpoint says, which does not know the last number, and one of a clone of everything."""
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("what", "everything"), [(what, everything) for what in BASES for everything in (False, True) if BASES[what][everything]])
 def test_a_push_of_a_clone_says_what_is_gone_of_the_chain_that_it_rests_on_and_push_anew_mends_it(machine, tmp_path, what, everything):
     clone = machine.clone_to(tmp_path / "clone", "laptop", everything=everything, reference="sandbox-4")

@@ -177,6 +177,7 @@ def test_a_person_who_types_it_pushes_from_a_store_inside_the_project(root, home
     assert Path(tmp_path, "bucket", "casrewind").exists() and os.path.isdir(root / "stores")
 
 
+@pytest.mark.turns(3)
 def test_a_hook_pushes_to_no_other_server_than_that_where_the_remote_was_added(root, home, s3):
     """The variables with the credentials are those of the person's shell."""
     casrewind = InProcess(root, home, CASREWIND_REMOTE_KEY=KEY, **s3.variables)

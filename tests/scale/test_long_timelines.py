@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from casrewind import open as open_workspace
 from support import function_calls
 from support.fake_client import Client
@@ -25,6 +27,7 @@ def works(casrewind, root, *words, payload=b""):
     return first, whole, done.stdout.decode()
 
 
+@pytest.mark.turns(3)
 def test_a_hook_and_a_status_are_as_much_work_in_a_timeline_thirty_times_as_long(casrewind, root, settings):
     plant(root, {"f": b"1"})
     client, found, made = Client(casrewind, root), [], 0
@@ -48,6 +51,7 @@ def test_a_hook_and_a_status_are_as_much_work_in_a_timeline_thirty_times_as_long
     assert all(long < MORE * short for short, long in zip(*found, strict=True)), found
 
 
+@pytest.mark.turns(3)
 def test_the_first_rows_wait_for_no_more_of_a_long_timeline(casrewind, root, settings):
     """A list in a pipe gets its newest rows when the newest checkpoints are read. All others follow."""
     plant(root, {"f": b""})

@@ -146,6 +146,7 @@ def calls_of_a_save(history):
     }
 
 
+@pytest.mark.turns(3)
 def test_a_save_opens_as_many_files_as_ever(made):
     """And looks at each pack once: what is believed to be stored is on the list of that save."""
     (few, before), (many, after) = sorted(made.calls.items())

@@ -95,6 +95,7 @@ def test_memory_does_not_follow_the_size_of_a_tree(place, files, size, limit, re
     round_trip(run, found, everything=request.config.getoption("--run-long"))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("size", "limit"),
     [
@@ -185,6 +186,7 @@ def pushed(place, command, url):
     return (push, clone), set(different)
 
 
+@pytest.mark.turns(3)
 def test_a_push_and_a_clone_take_less_than_so_much_memory_for_each_file(place):
     """So that a clone of 79,000 files stays below 100 MB."""
     peaks = []

@@ -34,6 +34,7 @@ def work(tmp_path, sizes):
     return found
 
 
+@pytest.mark.turns(3)
 def test_some_days_in_a_tight_budget(tmp_path):
     found = work(tmp_path, SMALL)
     assert found["forgotten"] > 0

@@ -52,6 +52,7 @@ def session(root, settings, what):
     assert grown <= 2 * allowed  # the index has free pages until a gc
 
 
+@pytest.mark.turns(3)
 def test_two_hundred_checkpoints_of_a_small_project(root, settings):
     plant_project(root, 1000, random.Random(3))
     session(root, settings, "1,000 generated files")

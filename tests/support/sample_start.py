@@ -4,6 +4,7 @@ and at the same ones for the same product."""
 import functools
 import hashlib
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,12 @@ def _number():
 def start_below(limit):
     """A number from 0 to below `limit`."""
     return _number() % limit
+
+
+def is_its_turn(name, place, turns):
+    """True if a push runs this case of a test that takes turns: the one at this place of several. Tests of other names have other turns. The
+    upper half of the number says it: what a test draws with `start_below` has the lower one, and each choice meets each turn."""
+    return (_number() // 2**32 + zlib.crc32(name.encode()) + place) % turns == 0
 
 
 def examples(number):

@@ -485,6 +485,7 @@ def shim(tmp_path_factory):
     return made
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("act", "stride"),
     [("kill", 4), ("fail", 12), *(pytest.param(act, 1, marks=pytest.mark.long) for act in ("kill", "fail"))],

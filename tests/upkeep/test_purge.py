@@ -290,6 +290,7 @@ print(count)
 """
 
 
+@pytest.mark.turns(3)
 def test_savers_beside_it_lose_nothing_and_bring_nothing_back(filled, root, home):
     savers = [
         subprocess.Popen([sys.executable, "-c", SAVER, str(root), str(home), str(n)], stdout=subprocess.PIPE,

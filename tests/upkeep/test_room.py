@@ -35,6 +35,7 @@ def write(root, name, size):
     (root / name).write_bytes(os.urandom(size))
 
 
+@pytest.mark.turns(2)
 def test_a_store_stays_under_its_budget_whatever_is_saved(small, root):
     plant(root, {"small": b"stays"})
     peak = 0

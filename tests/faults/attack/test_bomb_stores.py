@@ -143,6 +143,7 @@ def test_rules_that_are_named_again_and_again_are_refused(workspace, root):
     assert (root / "f").read_bytes() == b"1"
 
 
+@pytest.mark.turns(3)
 def test_a_thousand_equal_directories_are_no_bomb(workspace, root, tmp_path):
     """What people have: copies of one directory with all that is in it. They share their trees."""
     (below,) = handmade_checkpoints.Forger.blobs(_forger(workspace, root), tree(file_row(b"f", hostile_stores.digest(b"x"), 1)))

@@ -148,6 +148,7 @@ def hits(tally, work="restore"):
     return sum(tally[name] for name in met)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("how", ["", "pausing"])
 def test_nothing_outside_is_touched_or_stored(workspace, root, tmp_path, swapper, how):
     tally = race(workspace, root, tmp_path / "outside", swapper, lambda number: number < 20, how)

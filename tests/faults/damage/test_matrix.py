@@ -66,6 +66,7 @@ def sampled(questions):
     return {"shares": 10, "rotate": questions, "first": start_below(9)} if questions else {}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("questions", [1, pytest.param(None, marks=pytest.mark.long)])
 def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questions):
     """In a push a fifth of the cases is asked one of the nine questions each: another one than its neighbours, and another after
@@ -77,6 +78,7 @@ def test_every_kind_of_damage_is_detected_or_harmless_and_repaired(spoil, questi
     assert whole + lossy > 0 if questions else min(whole, lossy) > 20
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("questions", [3, pytest.param(None, marks=pytest.mark.long)])
 def test_a_damaged_journal_of_a_restore_that_was_killed_is_detected_or_harmless(spoil, questions):
     """In a push a fifth of the cases is asked three of the questions each."""

@@ -44,6 +44,7 @@ def test_failing_call(sweep, operation, fault):
     assert done in codes if fault in HARMLESS or is_overcome else set(codes) - {done}
 
 
+@pytest.mark.turns(3)
 def test_an_error_that_passes_does_not_cost_what_only_the_index_knows(sweep):
     """One failing call, every third in turn: also the one that opens the index, which remembers what the ledger has lost."""
     fault = "input/output error"

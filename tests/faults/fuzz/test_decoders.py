@@ -105,6 +105,7 @@ def said(done, refused, most):
           f"0 other exceptions; memory at most {most:.0%} of 20 x input + 2 MiB")
 
 
+@pytest.mark.turns(2)
 def test_decoders_refuse_or_answer(root, settings, tmp_path):
     done, refused, most = fuzz(seeds(root, settings, tmp_path / "files"), 2_500)
     said(done, refused, most)

@@ -24,6 +24,7 @@ def judge(report, operation, *, every=1):
     return report
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("operation", COMMANDS)
 def test_killed_at_every_call(sweep, operation):
     """A push takes a part of the calls, the long test below all of them."""
@@ -34,11 +35,13 @@ def test_killed_at_every_call(sweep, operation):
         assert report["journals"] > report["points"] / 4, "hardly any point was inside of the change"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("operation", by_turns(OTHERS, 1))
 def test_killed_at_every_thirteenth_call(sweep, operation):
     judge(sweep(operation, "kill", stride=13, thorough_every=5, back_every=2), operation, every=13)
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("operation", by_turns(("save", "undo"), 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
     judge(sweep(operation, "tear", stride=31, thorough_every=5), operation, every=31)

@@ -25,12 +25,14 @@ def judge(report, operation):
     return report
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("operation", by_turns(list(CASES), 1))
 def test_killed_at_every_twenty_third_call(sweep, operation):
     report = judge(sweep(operation, "kill", stride=23, thorough_every=9, back_every=2), operation)
     assert set(report["states"]) >= {"before", "begun"}
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("operation", by_turns(list(CASES)[::-1], 1))
 def test_killed_with_half_of_the_bytes_written(sweep, operation):
     judge(sweep(operation, "tear", stride=41, thorough_every=6, back_every=2), operation)

@@ -264,6 +264,7 @@ def every_pair(root, which):
             path_kinds.make(root / f"{old}-{new}", pair[which], f"version {which}")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("links", ["hard links", "no hard links"])
 def test_every_kind_becomes_every_other_without_exchange(mount, mount_without_links, settings, links):
     where = Place(mount if links == "hard links" else mount_without_links, "kinds")

@@ -137,6 +137,7 @@ def test_a_directory_inside_the_project_is_known_as_that_in_either_spelling(two,
     assert "would hold the project" in at(two[0])("--store", two[1].parent, "save", code=64).err
 
 
+@pytest.mark.turns(2)
 def test_a_linked_worktree_has_the_store_of_its_checkout_in_either_spelling(two, at, home):
     plant(two[0], {"a": b"1"})
     make_repository(two[1])

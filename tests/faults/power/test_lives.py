@@ -82,6 +82,7 @@ def boots(tmp_path):
     return {"": "", **{name: str(tmp_path / name) for name in contents}}
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize(
     ("kind", "first", "second", "hide", "expected"),
     [

@@ -103,6 +103,7 @@ def judge(done, problems, seen, expected):
         assert seen["restore continued"] + seen["restore taken back"] > expected // 50, "hardly any cut was inside of a restore"
 
 
+@pytest.mark.turns(3)
 def test_no_power_cut_loses_what_was_acknowledged(power):
     judge(*power("ext4", "casrewind", 10), 10)
 
@@ -116,11 +117,13 @@ def test_a_writer_that_does_not_sync_is_caught_and_one_that_does_is_not(power):
     assert all("lost: " in problem for problem in problems), problems[0]
 
 
+@pytest.mark.turns(3)
 def test_casrewind_without_its_syncs_is_caught(power):
     done, problems, _ = power("ext4", "casrewind without its syncs", 8)
     assert len(problems) > done / 2
 
 
+@pytest.mark.turns(3)
 def test_what_a_killed_command_had_not_synced_is_not_built_upon(power):
     if shutil.which("strace") is None:
         pytest.skip("needs strace, to kill a command right before a sync")
@@ -134,6 +137,7 @@ def judge_purges(done, problems, seen, expected):
         assert seen["purged"] > 0, "no cut fell between the moment when the purge counts and its end"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("kind", by_turns(["ext4", "btrfs"], 1))  # btrfs forgets what other file systems happen to make durable
 def test_a_purge_is_all_or_nothing_and_durable_when_it_was_said(power, kind):
     judge_purges(*power(kind, "purge", 8), 8)
@@ -174,6 +178,7 @@ def judge_edits(done, problems, seen, expected):
         assert seen["the cut had changed files"] > 0, "no cut took any bytes of the user's"
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("kind", "since"), by_turns([("ext4", "boot"), ("xfs", "mount"), ("btrfs", "mount")], 1))
 def test_a_restore_after_a_power_cut_believes_no_stamp_of_before(power, kind, since):
     judge_edits(*power(kind, f"edits before a new {since}", 6), 6)

@@ -74,6 +74,7 @@ MEMORY = (["not enough memory", "Cannot allocate memory"], [2048, 900, 120][ENOU
 DESCRIPTORS = (["too many open files: allow this process more (ulimit -n)"], [64, 24][ENOUGH], sample_start.some((14, 11, 9, 7, 5), 2))
 
 
+@pytest.mark.turns(3)
 def test_little_memory_for_addresses(ready, root, tmp_path):
     """The index's map is 1 GiB where there is room for it."""
     excuse, enough, little = MEMORY
@@ -89,6 +90,7 @@ def test_little_memory_for_addresses(ready, root, tmp_path):
     assert ready("verify", code=0)
 
 
+@pytest.mark.turns(2)
 def test_few_descriptors(ready, root, tmp_path):
     excuse, enough, few = DESCRIPTORS
     done = [under(ready, root, tmp_path, [f"--nofile={count}"], excuse, must=True) for count in enough]
@@ -166,6 +168,7 @@ def private():
         yield Command(root, home), root, place
 
 
+@pytest.mark.turns(3)
 def test_no_further_process_or_thread(private):
     """Neither a fork that looks at half of a worktree nor threads that compress."""
     casrewind, root, place = private

@@ -55,6 +55,7 @@ def namespaces():
         pytest.skip("no pid namespaces here")
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("rounds", [25, pytest.param(400, marks=pytest.mark.long)])
 def test_three_namespaces_in_each_of_which_the_process_is_number_one(namespaces, tmp_path, home, rounds):
     """They save, restore, undo and collect garbage in one store at once: no error, and everything is there."""

@@ -208,6 +208,7 @@ def fill_again_and_again(disk, operation, what, rounds):
           f"0 lost, 0 corrupt, the next works")
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(("operation", "what"), [("save", "space"), ("restore", "inodes"), ("gc", "space")])
 def test_a_disk_that_another_process_fills(disk, operation, what):
     fill_again_and_again(disk(7), operation, what, 2)

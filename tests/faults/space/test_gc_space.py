@@ -57,6 +57,7 @@ def collect(command, store, *limits):
     return before, most, disk_usage(store), looks
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize(
     ("megabytes", "name"),
     [(300, "{n:04}"), pytest.param(1500, "{n:04}", marks=pytest.mark.long), pytest.param(1500, "d{n}/f", marks=pytest.mark.long)],

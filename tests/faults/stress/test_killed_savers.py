@@ -146,6 +146,7 @@ def told(counts, *beginnings):
     return ", ".join(f"{what} {number}" for what, number in sorted(counts.items()) if what.startswith(beginnings))
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("seconds", [pytest.param(3, marks=LONG), pytest.param(600, marks=pytest.mark.release)])
 def test_eight_savers_two_restorers_and_gc_under_random_kills(scratch, seconds):
     home, roots = str(scratch / "home"), [str(scratch / f"project{number}") for number in range(10)]

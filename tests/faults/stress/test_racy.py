@@ -18,6 +18,7 @@ PUT_BACK = 50
 TESTS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
+@pytest.mark.turns(2)
 def test_edits_right_after_a_save(scratch):
     found = rounds(str(scratch), ROUNDS)
     print(found)
@@ -38,6 +39,7 @@ def in_process(shim, scratch, *arguments):
     return json.loads(done.stdout)
 
 
+@pytest.mark.turns(2)
 def test_edits_right_after_a_save_with_whole_seconds(shim, scratch):
     found = in_process(shim, scratch, "rounds", str(ROUNDS))
     print(found)

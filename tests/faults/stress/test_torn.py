@@ -24,6 +24,7 @@ def test_second_half_after_the_file_was_read(root, settings, size, way):
     assert halves(str(root), settings, size, way) == []
 
 
+@pytest.mark.turns(2)
 @pytest.mark.parametrize("way", kinds)
 def test_second_half_in_the_same_second_on_a_file_system_with_coarse_times(shim, scratch, way):
     """The stamp is the same before and after: only the bytes tell."""

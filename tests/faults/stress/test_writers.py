@@ -123,6 +123,7 @@ def races(workspace, root, writer, rounds):
     return tally
 
 
+@pytest.mark.turns(3)
 def test_nothing_written_during_a_restore_is_lost(workspace, root, writer):
     tally = races(workspace, root, writer, 60)
     print(dict(tally))
