@@ -9,7 +9,7 @@ from support import sample_start
 
 @pytest.mark.parametrize("turns", [2, 3, 4])
 def test_every_case_meets_every_other_choice_and_one_case_in_so_many_is_chosen(turns, monkeypatch):
-    chance, met, chosen = random.Random(turns), set(), 0
+    chance, met = random.Random(turns), set()
     for _ in range(2000):
         number = chance.getrandbits(64)
         monkeypatch.setattr(sample_start, "_number", lambda number=number: number)
