@@ -52,7 +52,7 @@ def numbers(text):
     return [int(line.split()[0][1:]) for line in text if line.lstrip().startswith("@")]
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(6)
 def test_all_rows_are_printed_in_steps_and_at_once(many):
     assert numbers(many("list", code=0).out.splitlines()) == list(range(1, TURNS + 1))
     assert numbers(many("list", "--reverse", code=0).out.splitlines()) == list(range(TURNS, 0, -1))

@@ -145,7 +145,7 @@ def listed(changes):
 TURNS = [pytest.param(20, 9), pytest.param(500, 11, marks=pytest.mark.long)]
 
 
-@pytest.mark.turns(3)
+@pytest.mark.turns(6)
 @pytest.mark.parametrize(("count", "seed"), TURNS)
 def test_every_command_counts_a_turn_in_the_same_way(root, home, settings, count, seed):
     """The numbers of list --json are those of every other command, and of what a restore does."""

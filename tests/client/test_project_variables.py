@@ -13,7 +13,7 @@ from support.held_proxy import HeldProxy
 from support.sample_start import by_turns
 from support.trees import plant
 
-pytestmark = [pytest.mark.xdist_group("client-project-variables"), pytest.mark.turns(2)]
+pytestmark = [pytest.mark.xdist_group("client-project-variables"), pytest.mark.turns(4)]
 
 OWN, OTHER = (remote_config.key_as_text(letter * 32) for letter in (b"k", b"x"))
 

@@ -20,7 +20,7 @@ from support.model_server import PATIENCE
 from support.offline_client import JsonProcess, OfflineClient
 from support.sample_start import by_turns
 
-pytestmark = [pytest.mark.xdist_group("client-settings-stay"), pytest.mark.turns(2)]
+pytestmark = [pytest.mark.xdist_group("client-settings-stay"), pytest.mark.turns(4)]
 
 KEY = "crk1-" + "5a" * 32
 NOT_DONE = "done.txt"

@@ -17,6 +17,7 @@ from support.terminal import Session
 from support.terminal_in_process import on_terminal
 from support.trees import plant
 
+pytestmark = pytest.mark.turns(2)
 VARIABLE = "CASREWIND_REMOTE_KEY"
 OWN, WRONG, OTHERS = (remote_config.key_as_text(letter * 32) for letter in (b"k", b"w", b"o"))
 KEYS = {"right": OWN, "wrong": WRONG, "empty": "", "misspelt": OWN[:-1], "another remote's": OTHERS}

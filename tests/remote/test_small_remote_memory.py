@@ -24,7 +24,7 @@ from support.peak_memory import MB, measured
 from support.sample_start import by_turns
 
 pytest.importorskip("obstore")
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the process's peak from /proc")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="reads the process's peak from /proc"), pytest.mark.turns(3)]
 
 MOST = 300 * MB
 
