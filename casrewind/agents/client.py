@@ -111,6 +111,8 @@ class ClientEvents(NamedTuple):
     turn_field: str = ""
     """The id of events that names a whole turn, from its prompt to its end, or "". An id that names a message
     must not be taken for it, or every end belongs to no prompt."""
+    subagents_have_turns: bool = False
+    """The events of a subagent name a turn of its own, and its own transcript unless they name that as a subagent's."""
     root_variables: tuple[str, ...] = ()
     """Environment variables with the project's root, the preferred first."""
     pid_variables: tuple[str, ...] = ()

@@ -9,7 +9,9 @@ name the file and position from which they continue (`history_base`). That refer
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
+from .. import fsio
 from .._typing import TYPE_CHECKING, NamedTuple
 from . import client, transcript
 from .transcript import Prompt, Value, find_line_of_prompt
@@ -24,7 +26,8 @@ _TRIGGERS = {
     "UserPromptSubmit": "prompt",
     "Stop": "turn_end",
     "Interrupt": "turn_end",
-    "SubagentStop": "turn_end",
+    client.SUBAGENT_START: "tool_batch",
+    client.SUBAGENT_STOP: "turn_end",
     "PreCompact": "compact",
     "SessionEnd": "session_end",
     "PreToolUse": "tool_batch",
@@ -46,6 +49,7 @@ _STRICTEST = {"approval_policy": "untrusted", "sandbox_policy": {"type": "read-o
 _POLICIES = ("untrusted", "on-failure", "on-request", "never", "read-only", "workspace-write", "danger-full-access")
 """What its settings can say of the approval and of the sandbox."""
 _TRUSTED = ("trusted", "managed")
+_FIRST_LINE = 1 << 20  # bytes that are searched for what a transcript is about
 _TYPED = "user."
 _OWN = (
     "<environment_context>", "<user_instructions>", "# AGENTS.md", "<skill>", "<subagent_notification>", "<user_shell_command>",
@@ -93,6 +97,7 @@ class CodexClient(client.ConversationClient):
         fields={**client.FIELDS, "prompt_id": ("turn_id", "turnId")},  # a turn has one prompt, and those typed while it ran
         budgets={"Interrupt": 2.0},
         turn_field="turn_id",
+        subagents_have_turns=True,
         tells_model=True,
     )
     places = client.ClientPlaces(home=".codex", home_variable="CODEX_HOME")
@@ -136,8 +141,6 @@ class CodexClient(client.ConversationClient):
         """A session with the strictest settings (`_make_strictest_line`) is opened with those of the person's config.toml."""
         import tomllib
 
-        from .. import fsio
-
         if not _read_session_meta(data).get("history_base"):
             return super().resume_command(session, data, home, environ)
         try:
@@ -151,6 +154,23 @@ class CodexClient(client.ConversationClient):
     def implied_reason(self, event: str) -> str:
         """An interruption is an event of its own."""
         return "interrupt" if event == "Interrupt" else ""
+
+    def written_by_tools(self, data: bytes) -> tuple[str, ...]:
+        """See `Client`. The client notes the files that a patch changed, where it could be applied."""
+        found = []
+        for line in transcript.parse_lines_containing(data, b'"FileChange"'):
+            item = transcript.object_or_empty(transcript.object_or_empty((line.value or {}).get("payload")).get("item"))
+            changes = transcript.object_or_empty(item.get("changes") if item.get("status") == "completed" else None)
+            for path, change in changes.items():
+                found += [path, transcript.text_or_empty(transcript.object_or_empty(change).get("move_path"))]
+        return tuple(dict.fromkeys(filter(None, found)))
+
+    def task_of_subagent(self, path: str) -> str:
+        """See `Client`. The model's text to a subagent is encrypted: the name that it gave to the task is the end of the subagent's own."""
+        with suppress(OSError, ValueError):
+            about = _read_session_meta(fsio.read_file(path, _FIRST_LINE))
+            return transcript.text_or_empty(about.get("agent_path")).rpartition("/")[2]
+        return ""
 
     def next_steps(self) -> tuple[str, ...]:
         """Codex reports nothing about hooks that it does not trust yet."""

@@ -109,6 +109,9 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
     command = _typed_command(client, prompt, root, environ) if client.carries_command(name) and client.events.refusal else None
     trigger, tier, source = _trigger_tier_source(client, name, prompt, fields)
     notified = source == _NOTIFIED
+    subagent, of_subagent = fields.optional_text("subagent"), fields.optional_path("subagent_transcript")
+    of_own_turn = bool(subagent) and client.events.subagents_have_turns
+    transcript = fields.path_or_raise("transcript") or _find_transcript(client, fields.text_or_raise("session"), environ)
     kinds = fields.types_in_list("background")
     return Event(
         agent=client.name,
@@ -116,10 +119,10 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         trigger="" if command is not None else trigger,
         tier=tier,
         session=fields.text_or_raise("session"),
-        transcript=fields.path_or_raise("transcript") or _find_transcript(client, fields.text_or_raise("session"), environ),
-        prompt_id="" if notified else fields.optional_text("prompt_id"),  # it names a future turn
+        transcript="" if of_own_turn and not of_subagent else transcript,
+        prompt_id="" if notified or of_own_turn else fields.optional_text("prompt_id"),  # a notification names a future turn
         message_id=fields.optional_text("message_id"),
-        turn_id=fields.optional_text("turn_id"),
+        turn_id="" if of_own_turn else fields.optional_text("turn_id"),
         tool_use_id=fields.optional_text("tool_use_id") or (calls[-1].optional_text("tool_use_id") if calls else ""),
         prompt="" if trigger == "turn_end" else prompt,
         tools=tuple(call.optional_text("tool") for call in calls) or ((tool,) if tool else ()),
@@ -130,7 +133,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         or None,
         cwd=fields.optional_path("cwd"),
         parent=fields.optional_text("parent"),
-        subagent=fields.optional_text("subagent"),
+        subagent=subagent,
         command=command,
         env_file=fields.optional_path("env_file")
         or next((value for value in _set_variables(client.events.env_file_variables, environ) if _is_usable_path(value)), ""),
@@ -142,7 +145,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         subagents=kinds.count("subagent"),
         tasks=len(kinds) - kinds.count("subagent"),
         subagent_type=fields.optional_text("subagent_type"),
-        subagent_transcript=fields.optional_path("subagent_transcript"),
+        subagent_transcript=of_subagent,
     )
 
 

@@ -54,7 +54,7 @@ class Workers:
         self._points, self._turn = points, turn
         mine = (turn.agent, turn.session)
         self._ends = sorted({*turn.own_ends, *(at for at in typed if (points[at].agent, points[at].session) == mine)})
-        self._woken = [at for at in turn.inside if points[at].trigger == "turn_end" and points[at].has_turn_ids and not points[at].turn_id]
+        self._woken = [at for at in turn.inside if points[at].is_notification]
         every = list(_find_subagents(points, turn, ends))
         self.rows = [one for one in every if one.begun is not None]
         self._unseen = [one.span for one in every if one.begun is None]

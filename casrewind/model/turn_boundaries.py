@@ -130,8 +130,7 @@ class _Reading:
             elif trigger == checkpoints.SAFETY and point.op == RESTORE:
                 self._note_turn_taken_back(at, point)
             return
-        notified = trigger == "turn_end" and point.has_turn_ids and not point.turn_id
-        if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not notified:
+        if trigger in ("turn_end", "tool_batch", "compact", "session_end") and not point.is_notification:
             self.told.add(session)
         if trigger == checkpoints.PROMPT:
             self._read_prompt(at, point, session)
@@ -214,7 +213,7 @@ class _Reading:
 
     def _read_turn_end(self, at: int, point: Point, session: Session) -> None:
         found, newest = self._find_turn(point, session), self.newest.get(session)
-        if not point.turn_id and point.has_turn_ids:
+        if point.is_notification:
             self._read_notification(found if point.turn else newest, at)
         elif found is not None:
             self._end_turn(found, at, point)
@@ -422,7 +421,7 @@ def needs_no_older_record(point: Point) -> bool:
         return False
     if point.trigger == checkpoints.PROMPT:
         return bool(point.turn)
-    if point.trigger == "turn_end" and point.has_turn_ids and not point.turn_id:
+    if point.is_notification:
         return False
     return bool(point.turn) or not point.turn_id  # an id of the client's may be that of an older turn
 

@@ -75,6 +75,11 @@ class Point(NamedTuple):
     subagent_task: str = ""
     written: tuple[bytes, ...] = ()
 
+    @property
+    def is_notification(self) -> bool:
+        """The agent hears that work in the background has ended, and goes on: an end without an id, from a client that has ids of turns."""
+        return self.trigger == "turn_end" and self.has_turn_ids and not self.turn_id and not self.of_subagent
+
 
 class PastOperation(NamedTuple):
     """A restore, undo or redo, or the end of an interrupted one: its target, its safety checkpoint, and the digest of the plan

@@ -324,7 +324,8 @@ def _turn_of_event(context: Context, event: Event) -> tuple[str, bool, str]:
         is_over = last.trigger not in (checkpoints.PROMPT, "tool_batch")
         return (last.more.turn, False, "") if is_same and not is_over else ("", not is_same, "")
     notified = event.source == "task_notification"
-    if not last.more.turn or not (is_same or notified or (not field and event.trigger != "compact")):
+    unnamed = bool(event.subagent) and not turn_id
+    if not last.more.turn or not (is_same or notified or unnamed or (not field and event.trigger != "compact")):
         return "", False, ""
     opened = context.store.checkpoint(last.more.turn)
     return last.more.turn, False, "" if opened is None else opened.prompt

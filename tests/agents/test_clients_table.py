@@ -23,6 +23,7 @@ def row(kind, tiers, session, turn="", prompt="", **more):
     return kind, tiers, session, turn, prompt, more
 
 
+CODEX_DAY = "/home/dev/.codex/sessions/2026/11/30"
 EXPECTED = {
     "claude": {
         "CwdChanged": row("", NONE, "4cfc4d12", turn="194cd840", cwd="/home/dev/proj/sub", root="/home/dev/proj"),
@@ -143,10 +144,21 @@ EXPECTED = {
         "PostToolUse.apply_patch": row("tool_batch", TOOLS, "01a1fb49-573f", turn="01a1fb49-6353", tools=("apply_patch",)),
         "PreToolUse.Bash": row("tool_batch", TOOLS, "01a1fb49-573f", turn="01a1fb49-5756", tools=("Bash",), before_tool=True),
         "PreToolUse.apply_patch": row("tool_batch", TOOLS, "01a1fb49-573f", turn="01a1fb49-6353", tools=("apply_patch",)),
+        "PreToolUse.subagent-apply_patch": row(
+            "tool_batch", TOOLS, "01a22b35-e244", tools=("apply_patch",), subagent="01a22b35-e3ff-7a91-accc-801f6c72be58", prompt_id="", transcript="",
+        ),
         "SessionEnd.other": row("session_end", BALANCED, "01a1fb49-573f", reason="other", prompt_id="", budget=1.0),
         "SessionStart.resume": row("session_start", ALL, "01a1fb49-573f", source="resume"),
         "SessionStart.startup": row("session_start", ALL, "01a1fb49-573f", source="startup", prompt_id=""),
         "Stop": row("turn_end", BALANCED, "01a1fb49-573f", turn="01a1fb49-5756"),
+        "SubagentStart": row(
+            "tool_batch", BALANCED, "01a22b35-e244", subagent="01a22b35-e3ff-7a91-accc-801f6c72be58", subagent_type="default", begins_subagent=True,
+            prompt_id="", transcript="",
+        ),
+        "SubagentStop": row(
+            "turn_end", BALANCED, "01a22b35-e244", subagent="01a22b35-e3ff-7a91-accc-801f6c72be58", subagent_type="default", ends_subagent=True,
+            prompt_id="", subagent_transcript=f"{CODEX_DAY}/rollout-2026-11-30T06-48-01-01a22b35-e3ff-7a91-accc-801f6c72be58.jsonl",
+        ),
         "UserPromptSubmit": row("prompt", ALL, "01a1fb49-573f", turn="01a1fb49-5756", prompt="TURN1 please create a.txt", budget=5.0),
     },
     "gemini": {
@@ -283,7 +295,8 @@ def test_its_paths_are_those_that_the_client_sent(agent, name):
     if (derived := client.find_unreported_transcript(event.session, "/home/dev", {})):
         assert event.transcript.startswith("/home/dev/") and event.transcript.endswith(client.sessions.derived.format(session=event.session))
     else:
-        assert event.transcript == sent
+        is_subagents = agent == "codex" and "agent_id" in stdin and "agent_transcript_path" not in stdin
+        assert event.transcript == ("" if is_subagents else sent), "that of a subagent is not the session's"
     assert event.cwd == stdin.get("cwd", "")
     named = next((environ[name] for name in client.events.root_variables if environ.get(name)), None)
     assert event.root == (named or next(iter(stdin.get("workspace_roots", ())), None))

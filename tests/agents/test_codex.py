@@ -149,3 +149,18 @@ def test_an_interrupt_is_the_end_of_its_turn():
     event = events.read_event(codex, json.dumps(payload).encode(), {})
     assert (event.trigger, event.reason, event.prompt_id, event.transcript, event.odd) == ("turn_end", "interrupt", "t", "", ())
     assert events.makes_checkpoint(codex, event, "balanced") and not events.makes_checkpoint(codex, event, "minimal")
+
+
+def test_a_subagents_rollout_has_its_task_and_the_paths_of_patches_that_were_applied(tmp_path):
+    def patch(status, **changes):
+        return {"type": "event_msg", "payload": {"type": "item_completed", "item": {"type": "FileChange", "changes": changes, "status": status}}}
+
+    moved = {"/p/old": {"type": "update", "unified_diff": "", "move_path": "/p/new"}}
+    lines = [META | {"payload": META["payload"] | {"agent_path": "/root/first/red_job"}}, patch("completed", **{"/p/a": {"type": "add", "content": ""}}),
+             patch("failed", **{"/p/b": {"type": "add"}}), patch("completed", **moved), patch("completed", **{"/p/a": 7}), item('a "FileChange" of mine')]  # fmt: skip
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(transcripts.join(lines))
+    assert set(codex.written_by_tools(path.read_bytes())) == {"/p/a", "/p/old", "/p/new"}
+    assert codex.task_of_subagent(str(path)) == "red_job"
+    path.write_bytes(transcripts.join([META]))
+    assert (codex.task_of_subagent(str(path)), codex.task_of_subagent(str(tmp_path / "gone")), codex.written_by_tools(b"{")) == ("", "", ())

@@ -1,11 +1,15 @@
 """What is Codex's own: hooks that the user must trust, its event for a cancelled turn, and what its server does to a session."""
 
 import json
+import threading
 
 import pytest
 
 from support import real_clients, three_turns
+from support.claude_client import wait
 from support.codex_client import Server
+from support.codex_gemini_model import codex_helper, codex_patch, codex_waits
+from support.model_server import Held
 from support.picture import differences, picture
 from support.resumed_clients import Codex
 from support.three_turns import triggers
@@ -120,3 +124,40 @@ def test_a_conversation_is_compacted_and_turns_before_it_can_be_gone_back_to(per
     assert report["prompts"] == ["please edit alpha", "after it"]
     person.resume(report["fork"]["resume"], "so")
     assert client.model.requests[-1].told == [*first, "user: so"]
+
+
+@real_clients.further("codex")
+def test_each_subagent_has_a_row_and_is_taken_back_alone(person):
+    """Two work at once. What a patch of one changed is its own; what a shell wrote then may be the other's."""
+    client = person.client
+    plant(client.project, {"app.py": b"one\n\n\n\nfive\n"})
+    both, first, second = threading.Event(), threading.Event(), threading.Event()
+    client.model.script |= {
+        "do both": [
+            [codex_helper("red_job", "subtask: red"), codex_helper("green_job", "subtask: green")],
+            [codex_waits()], Held(second, ("All.",)),
+        ],  # fmt: skip
+        "subtask: red": [Held(both, (codex_patch("*** Update File: app.py", "@@", "-one", "+ONE", "*** Add File: red", "+r"),)), [person.call("echo x > by-shell")], Held(first, ("Done.",))],
+        "subtask: green": [Held(both, (codex_patch("*** Add File: green", "+g"),)), Held(first, ("Done.",))],
+    }
+
+    ended = [point["trigger"] for point in client.points()].count("turn_end")
+    running = client.start("do both")
+    client.wait_for("tool_batch", 2)  # both have begun
+    both.set()
+    wait(lambda: all((client.project / name).exists() for name in ("red", "green", "by-shell")))
+    first.set()
+    client.wait_for("turn_end", ended + 2)
+    second.set()
+    client.finish(running)
+    turn = client.casrewind.json("show", "@1")["turn"]
+    found = {one["prompt"]: (one["paths"], [each["path"] for each in one["among"]]) for one in turn["subagents"]}
+    assert found == {"red_job": (["app.py", "by-shell", "red"], ["by-shell"]), "green_job": (["by-shell", "green"], ["by-shell"])}
+    assert turn["changes"] == {"added": 3, "modified": 1, "removed": 0} and not turn["cut_short"]
+    (red,) = [one["name"] for one in turn["subagents"] if one["prompt"] == "red_job"]
+    client.casrewind("revert", red, "-y", code=3)
+    assert [(client.project / name).exists() for name in ("red", "green", "by-shell")] == [False, True, True]
+    assert (client.project / "app.py").read_text() == "one\n\n\n\nfive\n"
+    client.casrewind("undo", "-y", code=0)
+    report = client.casrewind.json("back", "1", "--both", "--yes")
+    assert report["prompts"] == ["do both"] and not (client.project / "green").exists()

@@ -17,6 +17,8 @@ base_url = "{address}/v1"
 wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
+[features]
+multi_agent_v2 = true  # its subagents, which the client switches on for some accounts
 [analytics]
 enabled = false
 """

@@ -16,6 +16,21 @@ def call(tool, **arguments):
     return {"name": tool, "args": arguments}
 
 
+def codex_patch(*lines):
+    """A call of Codex's tool that changes files."""
+    return {"name": "apply_patch", "input": "\n".join(("*** Begin Patch", *lines, "*** End Patch"))}
+
+
+def codex_helper(name, prompt):
+    """The start of a subagent of Codex, which knows nothing of the conversation."""
+    return {**call("spawn_agent", task_name=name, message=prompt, fork_turns="none"), "namespace": "collaboration"}
+
+
+def codex_waits():
+    """Codex waits until one of its subagents has said something."""
+    return {**call("wait_agent", timeout_ms=20_000), "namespace": "collaboration"}
+
+
 def told_codex(body):
     """A request of Codex in short, one text for each part that is not the client's own addition."""
     found = []
@@ -24,6 +39,8 @@ def told_codex(body):
         if kind == "message" and item.get("role") in ("user", "assistant"):
             texts = [typed(part.get("text", "")) for part in item.get("content") or []]
             found += [f"{item['role']}: {text}" for text in texts if text and not text.lstrip().startswith(_OWN)]
+        elif kind == "agent_message":
+            found += [f"user: {part['encrypted_content']}" for part in item["content"] if part["type"] == "encrypted_content"]
         elif kind.endswith("_call"):
             found.append(f"call {item.get('name')}")
         elif kind.endswith("_call_output"):
@@ -107,9 +124,12 @@ class _Handler(ModelHandler):
             if isinstance(part, str):
                 text = {"type": "output_text", "text": part, "annotations": []}
                 items.append({"type": "message", "role": "assistant", "id": f"msg_{number}_{at}", "status": "completed", "content": [text]})
+            elif "input" in part:
+                items.append({"type": "custom_tool_call", "id": f"ctc_{number}_{at}", "call_id": f"call_{number}_{at}", **part, "status": "completed"})
             else:
                 items.append({"type": "function_call", "id": f"fc_{number}_{at}", "call_id": f"call_{number}_{at}", "name": part["name"],
-                              "arguments": json.dumps(part["args"]), "status": "completed"})  # fmt: skip
+                              "arguments": json.dumps(part["args"]), "status": "completed",
+                              **({"namespace": part["namespace"]} if "namespace" in part else {})})  # fmt: skip
         usage = {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 9,
                  "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 109}  # fmt: skip
         answer = {"id": f"resp_{number}", "object": "response", "created_at": 0, "status": "completed", "model": body.get("model"),

@@ -154,7 +154,7 @@ SETTINGS = {
                       off='{"hooksDisabled": true}'),
     "pi": Settings(".pi/agent/extensions/casrewind.js", ".pi/extensions/casrewind.js", USUAL, MORE, BATCH, key=None,
                    moved=("PI_CODING_AGENT_DIR", "/moved")),
-    "codex": Settings(".codex/hooks.json", ".codex/hooks.json", USUAL, {**MORE, "Interrupt": 3, "SessionEnd": 3}, EACH, tools=None,
+    "codex": Settings(".codex/hooks.json", ".codex/hooks.json", USUAL, {**MORE, "SubagentStart": 15, "Interrupt": 3, "SessionEnd": 3}, EACH, tools=None,
                       moved=("CODEX_HOME", "/moved")),
     "gemini": Settings(".gemini/settings.json", ".gemini/settings.json", {"SessionStart": 10, "BeforeAgent": 30}, {"AfterAgent": 30, "SessionEnd": 5},
                        {"BeforeTool": 15, "AfterTool": 15}, unit=1000, moved=("GEMINI_CLI_HOME", "/moved/.gemini"),
