@@ -290,7 +290,9 @@ def test_the_undo_of_a_revert_is_named_as_one(run, sessions, clock):
     plant(one.root, {"other": b"1\n"})
     run("save", code=0)
     run("undo", "-y", code=0)
+    assert 'redo the revert of "make alpha" (@1; ' in run("redo", "--list", code=0).out
     run("redo", "-y", code=0)
+    assert 'undo the revert of "make alpha" (@1; ' in run("undo", "--list", code=0).out
     text = run("list", code=0).out
     assert "undone: the revert of @1 (redone)" in text and "the restore to" not in text
 

@@ -14,7 +14,7 @@ from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
 from ...model.plan import Plan
-from ...model.undo_history import REVERT, Step
+from ...model.undo_history import REDO, REVERT, UNDO, Step
 from ..show.left_out import lost_rule_lines
 from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details
 from ..show.text import Line
@@ -111,11 +111,23 @@ def _turn_beside(context: Context, point: Checkpoint) -> "Turn | None":
 def step_in_words(context: "Context", step: Step) -> str:
     """The restore of a step in words: the restore to 'it works' (03:43, 30 min ago)."""
     made, when = context.store.checkpoint(step.safety), ""
-    what, number = _operation_in_words(context, step.target, made)
+    what, number = _operation_in_words(context, step.target, _made_at_first(context, made))
     if made is not None:
         by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
         when = f"{time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by}"
     return f"{what} ({'; '.join(filter(None, (number, when)))})" if number or when else what
+
+
+def _made_at_first(context: Context, made: Checkpoint | None) -> Checkpoint | None:
+    """The safety checkpoint of the restore, revert or take that an undo or redo is about. `made`: the one of the undo or redo."""
+    if made is None or made.more.op not in (UNDO, REDO):
+        return made
+    from ...history.worktree_timeline import WorktreeTimeline
+
+    with suppress(errors.CasrewindError):
+        origin = WorktreeTimeline(context).with_checkpoint(made.more.target).origin_of(made.id)
+        return context.store.checkpoint(origin) or made
+    return made
 
 
 def _operation_in_words(context: "Context", goal: str, made: Checkpoint | None) -> tuple[str, str]:
