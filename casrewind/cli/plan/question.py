@@ -188,7 +188,7 @@ class PlanQuestion:
         assert self._typed is not None
         store, key, session = self._context.store, self._context.root.key, os.environ.get(launch.INSIDE, "")
         prompts = (point.id for point, _ in store.checkpoints() if point.session == session and point.trigger == PROMPT)
-        what = f"{self._request.what} {next(prompts, '')}"  # a yes is none to a plan from before a prompt
+        what = f"{self._request.what} {next(prompts, '')}"  # yes agrees to no plan that is older than the last prompt
         code, question = code_of_plan(self._anchor, what, plan), digest_of_question(self._anchor, what, plan, store.history(key))
         plans = ShownPlans(store.path, key, session)
         if self._typed.code is not None and (shown := plans.read(self._typed.code, question)) is not None:
