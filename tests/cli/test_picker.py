@@ -132,7 +132,7 @@ def test_a_restore_goes_to_before_the_prompt_and_names_it(turned, root, home):
         await stage.shows("d patch", "Go on?")
         assert picture(root) == now
         await stage.press("y")
-        await stage.shows("Done", "casrewind undo takes this back")
+        await stage.shows("Done", "u takes this back")
         await stage.press("enter")
         await stage.shows('restored to before "clean up')
 
@@ -150,7 +150,7 @@ def test_a_question_has_no_colours_of_a_terminal_in_its_text(turned, root, home,
         await stage.shows("1 REMOVED", "- notes.md", "~ till.py", "+ old/")
         assert "\x1b" not in stage.text() and "[31m" not in stage.text()
         await stage.press("y")
-        await stage.shows("casrewind undo takes this back")
+        await stage.shows("u takes this back")
         assert "\x1b" not in stage.text()
 
     assert "\x1b" not in "".join(run_picker(root, home, story).state.outcome)
@@ -218,7 +218,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.press("enter", "x")
         assert "Go on?" in stage.text() and picture(root) == now, "only y is yes"
         await stage.press("y")
-        await stage.shows("Done", "restored to ", "2 paths written, 2 removed", "casrewind undo takes this back")
+        await stage.shows("Done", "restored to ", "2 paths written, 2 removed", "u takes this back")
         assert picture(root) == first
         await stage.press("escape")
         await stage.shows("restored to 'the beginning'")
@@ -230,7 +230,7 @@ def test_a_restore_shows_its_plan_asks_once_and_says_what_it_did(wrecked, root, 
         await stage.shows("Undo the restore to ", "+ new.txt", "Go on?")
         assert picture(root) == first
         await stage.press("y")
-        await stage.shows("undone: ", "casrewind redo takes the undo back")
+        await stage.shows("undone: ", "r takes the undo back")
         assert picture(root) == now
         await stage.press("escape")
         await stage.shows("undone: the restore to 'the beginning'")

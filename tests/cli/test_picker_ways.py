@@ -108,7 +108,7 @@ def test_undo_all_takes_back_what_was_edited_since(root, home, edited):
         await stage.press("U")
         await stage.shows("Undo all: the restore to ", ": 2 written", "~ a", "~ b", "1 of these paths was edited since the restore. Those edits will be lost:")
         await stage.press("y")
-        await stage.shows("Done", "undone: ", "casrewind redo takes the undo back")
+        await stage.shows("Done", "undone: ", "r takes the undo back")
 
     run_picker(root, home, story)
     assert picture(root) == edited
@@ -137,13 +137,13 @@ def test_undo_and_redo_name_what_they_remove_and_change_nothing_before_the_answe
         await stage.press("u")
         await stage.shows("Go on?")
         await stage.press("y")
-        await stage.shows("undone: the restore to 'work'", "casrewind redo takes the undo back")
+        await stage.shows("undone: the restore to 'work'", "r takes the undo back")
         assert not (root / "src").exists()
         await stage.press("escape", "r")
         await stage.shows("Redo the restore to 'work'", "3 written", "+ src/", "kept for undo")
         assert not (root / "src").exists()
         await stage.press("y")
-        await stage.shows("redone: the restore to 'work'", "casrewind undo takes the redo back")
+        await stage.shows("redone: the restore to 'work'", "u takes the redo back")
         assert picture(root) == restored
 
     run_picker(root, home, story)

@@ -11,7 +11,7 @@ from ..terminal.lines import INTERRUPTED
 from ..terminal.questions import KEEP_EDITS, Proposal
 from . import picker_rows, worker
 from .read_jobs import TimelineReader
-from .state import PickerState
+from .state import PickerState, hint_with_keys
 from .timeline import BOTH, CHAT, CODE, ActionResult, ChosenParts
 from .view import PickerView
 from .widgets import YES, Dialog, PatchDialog, Question
@@ -63,9 +63,8 @@ class PickerActions:
             self.state.stale = not found.is_mark
             if self.state.stale:
                 self.state.forget_choice()
-                self.view.app.push_screen(
-                    Dialog("Done, not all of it" if found.is_incomplete else "Done", lines), self.reader.read_after_message
-                )
+                title, with_keys = "Done, not all of it" if found.is_incomplete else "Done", [hint_with_keys(line) for line in lines]
+                self.view.app.push_screen(Dialog(title, with_keys), self.reader.read_after_message)
         self._reload_timeline()
 
     def _reload_timeline(self) -> None:

@@ -37,13 +37,17 @@ _HINTS = {
     preflight.FINISH_FIRST: "o finishes it, or takes it back",
     preflight.OTHER_PATHS: "choose other files",
     preflight.SKIP_DAMAGED: "choose other files",
+    "  casrewind undo takes this back": "  u takes this back",
+    "  casrewind undo takes the redo back": "  u takes the redo back",
+    "  casrewind redo takes the undo back": "  r takes the undo back",
+    "  to put those back too: casrewind undo --all": "  to put those back too: U",
 }
 """What a person does, by what a command line says of it: there it is an option, here a key."""
 _DROPPED = "what was chosen is no longer shown: choose again"
 
 
 def hint_with_keys(hint: str) -> str:
-    """The hint of an error, with a key in place of an option."""
+    """The hint of an error, or a line of a result, with a key in place of a command or an option."""
     return _HINTS.get(hint, hint)
 
 
