@@ -84,11 +84,10 @@ def clone(
     Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference, StoreFull. Then there is
     no new project, or the one that was killed is as it was.
     """
-    refuse_without_libraries()
     begun = cut_clones.find_begun(directory, settings)
     if begun is None:
         restore_to.refuse_unless_empty(directory, "clone")
-    remote, head, master = _open_remote(wanted, environ, key_file, ask)
+    remote, head, master = open_unjoined(wanted, environ, key_file, ask)
     wanted, identity = remote.config, identity_of_head(head, wanted.url)
     if begun is not None and begun.identity != identity:
         raise errors.ContentInTheWay(f"{printable(directory)} has the begin of a clone of another remote", "give clone another directory")
@@ -149,10 +148,11 @@ def _receipt_of(context: Context, machine: str, point: Checkpoint, chat: Chat | 
         return None
 
 
-def _open_remote(
+def open_unjoined(
     wanted: RemoteConfig, environ: Mapping[str, str], key_file: str, ask: AskPassphrase | None
 ) -> tuple[Remote, bytes, bytes]:
-    """Returns (the remote to clone, its head, its key). Raises RemoteError."""
+    """Returns (the remote of which no project here knows, its head, its key). Raises RemoteError."""
+    refuse_without_libraries()
     given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     objects = Objects(wanted.url, wanted.options)
     wanted = wanted._replace(endpoint=endpoint_of(wanted.url, wanted.options, os.environ))

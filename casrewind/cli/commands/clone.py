@@ -2,6 +2,7 @@
 
 import os
 
+from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...messages import age_in_words, plural, printable
 from ...remote import clone as clones
@@ -11,19 +12,21 @@ from ..show.text import Line
 from ..terminal.lines import note, print_json, print_line, print_lines, remark
 from ..terminal.questions import can_person_answer
 from . import OK, REMARKS
-from .remote import CONNECTION, URL, ask_for_passphrase, config_of_options, remark_on_strangers
+from .remote import CONNECTION, GREP, URL, ask_for_passphrase, config_of_options, print_machines, remark_on_strangers
 
 if TYPE_CHECKING:
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
-    examples=("casrewind clone s3://team/shop shop",),
+    examples=("casrewind clone s3://team/shop shop", "casrewind clone s3://team/shop --list"),
     options=(
         Option(("url",), URL, "URL"),
         Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
         Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
-        flag("--all", "all checkpoints of that machine"),
+        flag("--all", "all checkpoints of that machine; with --list: all machines"),
+        flag("--list", "make nothing: list the machines that pushed there"),
+        GREP,
         STRICT, *CONNECTION, JSON,
     ),
     is_alone=True,
@@ -34,9 +37,13 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind clone."""
     assert options.url is not None
     wanted = config_of_options(options, options.url)
+    ask = ask_for_passphrase if can_person_answer() else None
+    if options.list or options.grep:
+        if options.to:
+            raise errors.UsageError("clone --list makes no project, so it takes no DIR", "leave DIR out, or --list")
+        return print_machines(clones.open_unjoined(wanted, os.environ, options.key_file or "", ask)[0], options, lambda: None)
     name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"
     directory = os.path.join(options.directory, name)
-    ask = ask_for_passphrase if can_person_answer() else None
     found = clones.clone(
         wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
         key_file=options.key_file or "", ask=ask,

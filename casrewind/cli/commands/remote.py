@@ -10,7 +10,7 @@ from ... import environment, errors
 from ..._typing import TYPE_CHECKING
 from ...config import URL_VARIABLE
 from ...messages import plural, printable
-from ...remote import connect, verify_chains
+from ...remote import connect, machines, verify_chains
 from ...remote import remote_config as configs
 from ...remote.pushed import count_unsent
 from ...remote.remote_config import RemoteConfig
@@ -18,6 +18,8 @@ from ...store import push_notes
 from ..grammar.options import ASSUME_YES, DRY_RUN, JSON, Command, Option, flag
 from ..show.remote import (
     lines_without_remote,
+    machines_lines,
+    machines_shape,
     not_pushed,
     remote_lines,
     remote_shape,
@@ -42,6 +44,7 @@ CONNECTION = (
     Option(("--region",), "the region of the bucket", "REGION"),
     Option(("--profile",), "a profile of the AWS configuration", "NAME"),
 )
+GREP = Option(("--grep",), f"of the machines only those with TEXT in their name (usual: the {machines.NEWEST_SHOWN} newest)", "TEXT")
 COMMAND = Command(
     examples=(
         "casrewind remote add s3://team/shop",
@@ -53,10 +56,10 @@ COMMAND = Command(
     options=(
         Option(
             ("action",),
-            "list (default), add URL, key, verify, gc or remove",
+            "list (default), add URL, machines, key, verify, gc or remove",
             "ACTION",
             nargs="?",
-            choices=("list", "add", "key", "verify", "gc", "remove"),
+            choices=("list", "add", "machines", "key", "verify", "gc", "remove"),
         ),
         Option(("url",), URL, "URL", nargs="?"),
         *CONNECTION,
@@ -64,7 +67,8 @@ COMMAND = Command(
         flag("--new", "with add: make the remote; required without a terminal and without a key"),
         flag("--show", "with key: print the key, on a terminal only", group="key"),
         flag("--add", "with key: let one more passphrase open it", group="key"),
-        flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all that it needs"),
+        flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all it needs; with machines: each"),
+        GREP,
         flag("--strangers", "with verify: list the objects that were put there without the key"),
         flag("--forgotten", "with gc: remove what this machine pushed and its own gc has forgotten since"),
         DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"),
@@ -73,6 +77,7 @@ COMMAND = Command(
     usage=(
         "[--json]",
         "add [OPTIONS] URL",
+        "machines [--grep TEXT] [--all] [--json]",
         "key (--show | --add)",
         "verify [--all] [--strangers] [--json]",
         "gc [--forgotten] [-n] [-y] [--json]",
@@ -98,6 +103,8 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         raise errors.UsageError(f"remote {options.action or 'list'} takes no URL", "casrewind remote add URL adds one")
     if options.action == "key":
         return _run_key_action(context, options)
+    if options.action == "machines":
+        return print_machines(configs.open_remote(context.store), options, done)
     if options.action == "verify":
         return _verify_remote(context, options, done)
     if options.action == "remove":
@@ -114,6 +121,8 @@ def _refuse_foreign_options(options: "ParsedOptions") -> None:
         raise errors.UsageError(f"{given} goes with remote gc", "casrewind remote gc -n shows what would be removed")
     if options.strangers and options.action != "verify":
         raise errors.UsageError("--strangers goes with remote verify", "casrewind remote verify --strangers lists them")
+    if options.grep and options.action != "machines":
+        raise errors.UsageError("--grep goes with remote machines", "casrewind list --remote --grep TEXT searches what was pulled")
     if options.new:
         raise errors.UsageError("--new goes with remote add", "casrewind remote add --new URL makes a remote")
 
@@ -196,6 +205,22 @@ def _run_key_action(context: "Context", options: "ParsedOptions") -> int:
     print_line(f"the key of {found.url}: {where}")
     print_line("casrewind remote key --show prints it, --add lets a passphrase open it")
     return OK
+
+
+def print_machines(remote: configs.Remote, options: "ParsedOptions", done: Done) -> int:
+    """The machines that pushed to a remote. Returns the exit code."""
+    found = machines.list_machines(remote, None if options.all else machines.NEWEST_SHOWN, options.grep or "")
+    done()
+    if options.json:
+        print_json(machines_shape(found, remote.config.url))
+    else:
+        for line in machines_lines(found, remote.config.url):
+            print_line(printable(line))
+    for problem in (problem for one in found.shown for problem in one.problems):
+        remark(f"casrewind: {problem}")
+    if found.unreadable:
+        remark(f"casrewind: {plural(found.unreadable, 'chain')} cannot be read; casrewind remote verify says why")
+    return REMARKS if found.unreadable or any(one.problems for one in found.shown) else OK
 
 
 def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> int:

@@ -5,16 +5,19 @@ from collections.abc import Sequence
 
 from ..._typing import TYPE_CHECKING
 from ...config import URL_VARIABLE
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, first_line, plural, printable
 from ...store.push_notes import PushNotes
 from .shapes import Shape, path, time_of
 from .text import cut_to, human_size, signed_counts
 
 if TYPE_CHECKING:
+    from ...remote.machines import PushedMachine, PushedMachines
     from ...remote.outgoing import SavedFirst
     from ...remote.pushed import Unsent
     from ...remote.verify_chains import VerifiedRemote
 
+_MACHINE, _NEWEST = 18, 18
+"""Columns of a machine's name, and of its newest prompt."""
 _SHOWN, _WIDTH = 8, 60
 """New files that are named, and the columns of a name."""
 _DAY = 86400
@@ -72,6 +75,48 @@ def remote_shape(found: "Unsent", setting: str) -> Shape:
         "problem": notes.problem or None,
         "verified_at": time_of(notes.verified_ns) if notes.verified_ns else None,
         "damage": notes.damage,
+    }
+
+
+def machines_lines(found: "PushedMachines", url: str) -> list[str]:
+    """The machines that pushed to a remote, the newest first: name, time, newest checkpoint, how many, and bytes."""
+    if not found.number:
+        return [f"no machine has pushed to {url}"]
+    own = " (*: this one)" if any(one.is_own for one in found.shown) else ""
+    lines = [f"{plural(found.number, 'machine')} on {url}, the last push first{own}"]
+    names = [cut_to(one.name, _MACHINE) for one in found.shown]
+    for name, one in zip(names, found.shown, strict=True):
+        newest = one.newest
+        said = "nothing that can be read" if newest is None else newest.label or first_line(newest.prompt) or newest.id
+        much = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
+        mark, age, said = "*" if one.is_own else " ", age_in_words(one.pushed_ns), cut_to(said, _NEWEST)
+        lines.append(f"{mark} {name:{max(map(len, names))}}  {age:11}  {said:{_NEWEST}}  {much}")
+    if found.number > len(found.shown):
+        lines.append(f"  {found.number - len(found.shown)} more: --all, or --grep TEXT for a part of the name")
+    return lines
+
+
+def machines_shape(found: "PushedMachines", url: str) -> Shape:
+    """The same for a program."""
+    return {
+        "url": url, "machines": [_machine_shape(one) for one in found.shown], "number": found.number, "unreadable": found.unreadable,
+    }  # fmt: skip
+
+
+def _machine_shape(one: "PushedMachine") -> Shape:
+    newest = one.newest
+    return {
+        "machine": one.name,
+        "chain": one.chain,
+        "own": one.is_own,
+        "checkpoint": newest and newest.id,
+        "label": (newest and newest.label) or None,
+        "prompt": (newest and newest.prompt) or None,
+        "created_at": newest and time_of(newest.created_ns),
+        "pushed_at": time_of(one.pushed_ns),
+        "checkpoints": one.checkpoints,
+        "size": one.size,
+        "problems": list(one.problems),
     }
 
 
