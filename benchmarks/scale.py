@@ -411,8 +411,8 @@ def day(pushing, steps):
     rows.append((f"pushes of these clones, {EACH}", number, price, price, SANDBOXES * (size - first.up + of_clone.up), 0))
     for projects, words in ((many, words) for many in (1, PEOPLE) for words in (EACH, ONCE)):
         first, later, pushes, _ = pushing[words]
-        pieces = SANDBOXES * (1 + pushes * later.number("PUT")) // projects
-        lists, late = (PEOPLE * PULLS * -(-days * pieces // PAGE) for days in (1, KEPT))
+        objects = SANDBOXES * (2 + pushes * later.number("PUT")) // projects  # a hint, and the pieces
+        lists, late = (PEOPLE * PULLS * -(-days * objects // PAGE) for days in (1, KEPT))
         for step in ("pull of one more sandbox", "pull --newest of it"):
             one = steps[f"{step}, pushed {words}"]
             chains = PEOPLE * SANDBOXES // projects

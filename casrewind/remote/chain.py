@@ -18,7 +18,7 @@ from ..store.reachability import HOLDS
 from .allowance import Allowance
 from .arriving import KINDS
 from .objects import ObjectGone
-from .piece import CONTAINER, CONTENT, FIRST, PieceReader
+from .piece import CONTAINER, CONTENT, FIRST, MOST_EMPTY, PieceReader
 from .piece_errors import PieceDamaged, PieceForeign, PieceGone, PieceMissing
 from .piece_names import LAST_NUMBER, PieceInfo, all_pieces_of, holds_of, piece_name, without_replaced
 from .remote_config import ObjectStore
@@ -230,11 +230,15 @@ class ChainReader:
                 yield self.open_reader(piece)
 
     def _find_used(self) -> list[PieceInfo]:
-        """The pieces of the chains whose blobs this one uses, and those of the chains that they use."""
+        """The pieces before those that were listed, and those of the chains whose blobs this one uses, and of the chains that they use."""
         chains, found = [self._chain], list[PieceInfo]()
         for chain in chains:  # it grows
             listed = self._objects.list(chain)
-            found += all_pieces_of(listed).get(chain, []) if chain != self._chain else []
+            pieces = all_pieces_of(listed).get(chain, [])
+            if chain == self._chain:  # a pull may have listed the end of it only
+                first = min((one.first for one in self._listed), default=0)
+                pieces = [one for one in pieces if one.last < first and one.size > MOST_EMPTY]
+            found += pieces
             chains += [other for other in holds_of(listed).get(chain, {}) if other not in chains]
         return found
 

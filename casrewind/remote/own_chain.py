@@ -10,13 +10,13 @@ The own chain may rest on another one. There the list has to have every number u
 """
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..messages import store_errors
 from ..model import digest as digests
+from . import days
 from .chain import ChainReader, missing_in_words
 from .objects import ObjectGone
 from .piece import FIRST, MOST_EMPTY, PieceReader
@@ -28,7 +28,6 @@ from .sync_state import ReadChain, SyncState
 
 MOST_PIECES = 64
 """Pieces after which a push by itself looks."""
-_DAY = 86_400_000_000_000
 ANEW = "casrewind push --anew sends everything again"
 
 
@@ -46,13 +45,13 @@ class Look(NamedTuple):
 
 def is_due(state: SyncState) -> bool:
     """True if a push by itself has to look. A clock that was set back counts as a day."""
-    passed = time.time_ns() - state.looked_ns
-    return not 0 <= passed < _DAY or state.next - 1 - state.looked_last >= MOST_PIECES
+    return not days.is_within(days.now_ns() - state.looked_ns, 1) or state.next - 1 - state.looked_last >= MOST_PIECES
 
 
 def look(remote: Remote) -> Look:
     """Look at the remote's head and at the own chain, and note what is there. Raises RemoteError if the remote cannot be read."""
     state, objects, before = remote.files.state, remote.objects, sum(remote.objects.requests.values())
+    pieces: list[PieceInfo] = []
     head = f"its object {HEAD_NAME} is not what was put there"
     try:
         if objects.get(HEAD_NAME, 0, 1024) == _own_head(remote):
@@ -62,13 +61,16 @@ def look(remote: Remote) -> Look:
     found = Look()
     if state.chain and state.next > 1:
         listed = objects.list(state.chain)
-        found = _follow_own_pieces(remote, remote.files.strangers.without(all_pieces_of(listed).get(state.chain, [])))
+        pieces = remote.files.strangers.without(all_pieces_of(listed).get(state.chain, []))
+        found = _follow_own_pieces(remote, pieces)
         if not found.problem and found.end_piece is None:
             found = found._replace(problem=missing_of_bases(remote, holds_of(listed).get(state.chain, ())))
     problem = "; ".join(filter(None, (head, found.problem)))
     if not problem and found.end_piece is None:
         number, mac = found.before
-        remote.files.save(state._replace(looked_last=number, looked_mac=mac, looked_tag=found.tag, looked_ns=time.time_ns()))
+        hinted = days.put_hint(remote, max(piece.modified_ns for piece in pieces)) if pieces else state.hinted  # the server's day
+        noted = state._replace(looked_last=number, looked_mac=mac, looked_tag=found.tag, looked_ns=days.now_ns(), hinted=hinted)
+        remote.files.save(noted)
     return found._replace(problem=problem, requests=sum(objects.requests.values()) - before)
 
 

@@ -14,14 +14,16 @@ from ..history.checkpoint_names import AFTER, REMOTE
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
+from . import days
 from .arriving import Arriving, Item, OwnRecords, choose_arriving, key_here, own_records
+from .bucket_errors import LIST
 from .chain import ChainReader, damage_in_words
 from .fetch import Batch, ChainRecords
 from .piece import FIRST, MOST_EMPTY
 from .piece_errors import PieceDamaged
 from .piece_names import PieceInfo, all_pieces_of
 from .remote_config import ObjectStore, Remote
-from .sync_state import ReadChain, StateFiles
+from .sync_state import ReadChain, RemoteLists, StateFiles
 
 if TYPE_CHECKING:
     from .objects import ObjectInfo
@@ -49,14 +51,14 @@ class Pulled(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
+def pull(context: Context, remote: Remote, *, newest: bool = False, everything: bool = False) -> Pulled:
     """Take all checkpoints of other machines that are not here yet, with their pins and labels; with `newest` only the newest of each.
 
+    Lists the chains with news only, and every object once in seven days, or with `everything` (days.py).
     Damage in one chain stops only that chain, and `problems` names it. A repeated pull changes nothing. Raises RemoteError, StoreFull,
     StoreBusy while another push or pull runs.
     """
-    taken: dict[str, int] = {}
-    problems: list[str] = []
+    taken, problems = dict[str, int](), list[str]()
     with context.store.hold_push_lock():
         progress = _Progress(remote.files)
         names, batch, notes = _names_given(remote), Batch(context), list[str]()
@@ -74,12 +76,12 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
             return batch.points.get(identity) or context.store.checkpoint(identity)
 
         try:
-            changed, own, gone = _changed_chains(remote, newest=newest)
-            problems += gone
-            if _leave_unknown_chain(remote, own):
-                changed.append((own[0].name.partition("/")[0], own))
+            changed = _changed_chains(remote, newest=newest, everything=everything)
+            problems += changed.gone
+            if _leave_unknown_chain(remote, changed.own):
+                changed.chains.append((changed.own[0].name.partition("/")[0], changed.own))
                 notes.append(_BEHIND)
-            for chain, reader in _read_ahead(remote, changed):
+            for chain, reader in _read_ahead(remote, changed.chains):
                 before = progress.of(chain)
                 try:
                     found = (_read_newest if newest else _read_new)(chain, reader, before, names)
@@ -98,6 +100,8 @@ def pull(context: Context, remote: Remote, *, newest: bool = False) -> Pulled:
                     progress.note(chain, found.read)
                 if batch.is_full:
                     store_batch()
+            store_batch()
+            progress.listed = RemoteLists() if problems or changed.listed.requests < 2 else changed.listed
         finally:
             try:
                 store_batch()
@@ -115,6 +119,7 @@ class _Progress:
     def __init__(self, files: StateFiles) -> None:
         self._files = files
         self._unsaved: dict[str, ReadChain] = {}
+        self.listed = files.state.listed
 
     def of(self, chain: str) -> ReadChain:
         return self._files.state.chains.get(chain, ReadChain())
@@ -126,8 +131,8 @@ class _Progress:
             self.save()
 
     def save(self) -> None:
-        if self._unsaved:
-            self._files.save(self._files.state._replace(chains=self._files.state.chains | self._unsaved))
+        if self._unsaved or self.listed != self._files.state.listed:
+            self._files.save(self._files.state._replace(chains=self._files.state.chains | self._unsaved, listed=self.listed))
             self._unsaved = {}
 
 
@@ -161,7 +166,10 @@ def _leave_unknown_chain(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
     files, state = remote.files, remote.files.state
     if state.next == 1 or all(piece.last < state.next for piece in pieces):
         return False
-    _, opened = next(ChainReader(remote.objects, remote.keys, pieces).follow(state.next - 1, state.mac), (None, None))
+    reader = ChainReader(remote.objects, remote.keys, pieces)
+    opened = next(reader.follow(state.next - 1, state.mac), (None, None))[1]
+    if opened is None and reader.list_again():  # a copy may have made a roll-up
+        opened = next(reader.follow(state.next - 1, state.mac), (None, None))[1]
     if opened is None or opened.mac in state.pending_macs:
         return False
     files.begin_chain_on_own()
@@ -169,28 +177,45 @@ def _leave_unknown_chain(remote: Remote, pieces: Sequence[PieceInfo]) -> bool:
     return True
 
 
-def _changed_chains(
-    remote: Remote, *, newest: bool
-) -> tuple[list[tuple[str, Sequence[PieceInfo]]], Sequence[PieceInfo], list[str]]:
-    """Returns (the chains of other stores that have pieces which were not read, that with the newest piece last: a plain name that several
-    machines have means the newest, by the order in the ledger; what has the names of own pieces; sentences about what was read here and
-    is gone). A chain that was removed has its end there, so nothing of it is missing."""
-    state = remote.files.state
-    found, gone = [], {chain: read for chain, read in state.chains.items() if read.last}
+class _Changed(NamedTuple):
+    """The chains of other stores that have pieces which were not read, that with the newest piece last: a plain name that several machines
+    have means the newest, by the order in the ledger. `own`: what has the names of own pieces. `gone`: sentences about what was read here
+    and is gone, if every object was listed. `listed`: what the state is to say of these lists."""
+
+    chains: list[tuple[str, Sequence[PieceInfo]]]
+    own: Sequence[PieceInfo]
+    gone: list[str]
+    listed: RemoteLists
+
+
+def _changed_chains(remote: Remote, *, newest: bool, everything: bool) -> _Changed:
+    """List what is new. A chain that was removed has its end there, so nothing of it is missing."""
+    state, now = remote.files.state, days.now_ns()
+    hinted, latest = (None, 0) if everything else days.find_hinted(remote, newest=newest)
+    before = remote.objects.requests.get(LIST, 0)
+    found, gone = [], {chain: read for chain, read in state.chains.items() if read.last and hinted is None}
     own: Sequence[PieceInfo] = ()
-    for chain, pieces in chains_listed(remote):
+    for chain, pieces in chains_listed(remote) if hinted is None else days.unread_pieces(remote, hinted):
         own = pieces if chain == state.chain else own
         read = state.chains.get(chain, ReadChain())
         last = max(piece.last for piece in pieces)
+        if hinted is None:
+            latest = max(latest, *(piece.modified_ns for piece in pieces))
         if last > max(read.last, read.seen if newest else 0) and chain != state.chain and chain not in state.ended:
             found.append((chain, pieces))
         has_it = any(piece.first <= read.last <= piece.last and (piece.size > MOST_EMPTY or read.mac == FIRST) for piece in pieces)
         if has_it or last > read.last:  # what is behind tells whether it has ended
             gone.pop(chain, None)
-    return sorted(found, key=lambda one: (max(piece.modified_ns for piece in one[1]), one[0])), own, [
+    if hinted is None:
+        listed = RemoteLists(min(latest, now), now, latest, remote.objects.requests.get(LIST, 0) - before)
+    else:
+        listed = state.listed._replace(newest_ns=min(max(latest, state.listed.newest_ns), now))
+    found.sort(key=lambda one: (max(piece.modified_ns for piece in one[1]), one[0]))
+    problems = [
         f"what {read.machine or chain[:8]} pushed is no longer on the remote, up to piece {read.last} at least: what was pulled is here"
         for chain, read in gone.items()
     ]
+    return _Changed(found, own, problems, listed)
 
 
 def _read_ahead(remote: Remote, chains: Sequence[tuple[str, Sequence[PieceInfo]]]) -> Iterator[tuple[str, ChainReader]]:

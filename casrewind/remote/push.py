@@ -20,7 +20,7 @@ from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from ..upkeep.conversation_rest import store_rest
 from ..upkeep.verify import verify
-from . import collect, own_chain, probe
+from . import collect, days, own_chain, probe
 from .arriving import Item
 from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
@@ -246,7 +246,7 @@ class _Push:
         last = max((seq for _, seq, _ in records), default=0)
         position = LedgerPosition(b"", 0, last) if last > state.position.seq else state.position
         done = state.settled()._replace(next=state.pending + 1, mac=piece.mac, position=position, base=None)
-        self._files.add_sent(rows, done._replace(looked_ns=state.looked_ns or time.time_ns()))
+        self._files.add_sent(rows, done._replace(looked_ns=state.looked_ns or days.now_ns()))
         return piece.mac, _SentBefore(sum(kind == ledger.CHECKPOINT for kind, _, _ in records), len(piece.table.blobs))
 
     def _records_to_send(self) -> tuple[list[Checkpoint], list[Item], LedgerPosition]:
@@ -411,7 +411,7 @@ class _Push:
         self._containers += [row for row in self._piece if row[0] == CONTAINER]
         if records:
             rows, self._containers = [*rows, *self._containers], []
-        done = state.settled()._replace(next=number + 1, mac=mac, base=None, pushed_ns=time.time_ns())
+        done = files.state.settled()._replace(next=number + 1, mac=mac, base=None, pushed_ns=days.now_ns())
         done = done._replace(looked_ns=state.looked_ns or done.pushed_ns)
         files.add_sent(rows, done if position is None else done._replace(position=position))
         self._builder, self._piece = PieceBuilder(self._remote.keys), []
@@ -450,11 +450,11 @@ class _Push:
         raise _Blocked
 
     def _note_begun(self, number: int, macs: tuple[bytes, ...], size: int) -> None:
-        """Note that the push of a piece begins. `macs`: its MAC, and those of others that were begun with this number."""
-        state = self._files.state
+        """Note that the put of a piece begins, behind the hint of its day. `macs`: its MAC, and those of others with this number."""
+        hinted, state = days.put_hint(self._remote, days.now_ns()), self._files.state
         looked, largest = (min(state.looked, len(macs) - 1), state.pending_size) if len(macs) > 1 else (0, 0)
         self._files.save(
-            state._replace(next=number, pending=number, pending_macs=macs, pending_size=max(largest, size), looked=looked)
+            state._replace(next=number, pending=number, pending_macs=macs, pending_size=max(largest, size), looked=looked, hinted=hinted)
         )
 
     def empty_ended_chains(self, notes: list[str], *, purge_held: bool) -> tuple[str, ...]:

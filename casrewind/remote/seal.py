@@ -81,9 +81,9 @@ class Keys:
         """`master` has 32 bytes. `identity` is the id of the remote, 16 bytes: two remotes with one key share nothing else."""
         if len(master) != KEY:
             raise errors.RemoteError(f"a remote's key has {KEY} bytes, not {len(master)}", "check the key")
-        self._macs, self._objects, self._digests = (
+        self._macs, self._objects, self._digests, self._names = (
             digests.derived_key(_CONTEXT + purpose, master + identity)
-            for purpose in ("the MAC of an object", "the key of an object", "the digest of purged content")
+            for purpose in ("the MAC of an object", "the key of an object", "the digest of purged content", "the digest of a name")
         )
 
     def mac(self, parts: Iterable[bytes]) -> bytes:
@@ -98,6 +98,10 @@ class Keys:
     def digest_of_purged(self, digest: bytes) -> bytes:
         """What the end of a chain says of a purged blob, 16 bytes: only who has the key can compare it with a known content."""
         return _keyed_digest_of_parts(self._digests, (digest,))[:_SHORT]
+
+    def digits_of_hint(self, day: str, chain: str) -> str:
+        """What the name of a hint ends with, 16 hex digits: only who has the key can tell a chain of news on a day."""
+        return _keyed_digest_of_parts(self._names, (b"day", tlv.text(day), tlv.text(chain)))[:8].hex()
 
 
 def _with_check_bytes(body: bytes) -> bytes:

@@ -23,8 +23,8 @@ STATE = "state"
 _ROW = 1 + digests.SIZE
 (
     _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MACS, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
-    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME, _LOOKED_TAG,
-) = range(1, 23)  # fmt: skip
+    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME, _LOOKED_TAG, _HINTED, _LISTED,
+) = range(1, 25)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
@@ -57,6 +57,16 @@ class BaseChain(NamedTuple):
     mac: bytes
 
 
+class RemoteLists(NamedTuple):
+    """What lists said when a pull had dealt with all of them: the newest time of the server, and no later than this machine's. Of the last
+    list of every object: when it was, the newest time of the server in it, and its requests, 0 = the next pull lists every object."""
+
+    newest_ns: int = 0
+    all_ns: int = 0
+    all_newest_ns: int = 0
+    requests: int = 0
+
+
 class SyncState(NamedTuple):
     """How far a store has pushed and read.
 
@@ -71,6 +81,7 @@ class SyncState(NamedTuple):
     first own piece is there; None afterwards, and if there is none. `looked_last`, `looked_mac`, `looked_ns`: the piece before the newest
     own one when a push last looked whether the chain is there (own_chain.py), and when that was; `looked_tag`: what the list said then of
     the pieces up to that one. `probed`: the place that was found to keep the rules of probe.py, "" = none.
+    `hinted`: the last two days for which the own chain has a hint (days.py). `listed`: what was listed.
     """
 
     chain: str = ""
@@ -93,6 +104,8 @@ class SyncState(NamedTuple):
     looked_mac: bytes = bytes(32)
     looked_ns: int = 0
     looked_tag: bytes = b""
+    hinted: tuple[str, ...] = ()
+    listed: RemoteLists = RemoteLists()
 
     def settled(self) -> "SyncState":
         """This state, with no push that was begun."""
@@ -109,6 +122,7 @@ def encode(state: SyncState) -> bytes:
         tlv.encode(((_NAME, name), (_LAST, one.last), (_WHY, one.why), (_GONE, one.gone))) for name, one in state.ended.items()
     )
     base = b"" if state.base is None else tlv.encode(zip((_NAME, _LAST, _LAST_MAC), state.base, strict=True))
+    listed = b"" if state.listed == RemoteLists() else tlv.encode(enumerate(state.listed, 1))
     body = tlv.encode(
         (
             (_CHAIN, state.chain),
@@ -133,6 +147,8 @@ def encode(state: SyncState) -> bytes:
             (_LOOKED_MAC, state.looked_mac),
             (_LOOKED_TIME, state.looked_ns),
             (_LOOKED_TAG, state.looked_tag),
+            (_HINTED, tlv.encode_list(day.encode() for day in state.hinted)),
+            (_LISTED, listed),
         )
     )
     return digests.of(body) + body
@@ -151,6 +167,7 @@ def decode(data: bytes) -> SyncState:
     ended = [tlv.Fields(item, "state of a remote") for item in tlv.decode_list(got.bytes_or_empty(_ENDED), "state of a remote")]
     base = got.bytes_or_empty(_BASE)
     rest = tlv.Fields(base, "state of a remote")
+    listed = tlv.Fields(got.bytes_or_empty(_LISTED), "state of a remote")
     return SyncState(
         chain=got.text(_CHAIN),
         next=got.number(_NEXT),
@@ -172,6 +189,8 @@ def decode(data: bytes) -> SyncState:
         looked_mac=got.bytes_or_empty(_LOOKED_MAC) or bytes(32),
         looked_ns=got.number(_LOOKED_TIME),
         looked_tag=got.bytes_or_empty(_LOOKED_TAG),
+        hinted=tuple(day.decode("ascii", "replace") for day in tlv.decode_list(got.bytes_or_empty(_HINTED), "state of a remote")),
+        listed=RemoteLists(*(listed.number(tag) for tag in range(1, 5))),
     )
 
 
@@ -198,7 +217,7 @@ class StateFiles:
     @staticmethod
     def without_chain(state: SyncState) -> SyncState:
         """The state before the first push: the next one begins a new chain. What was read of others stays."""
-        return SyncState(chains=state.chains, ended=state.ended, probed=state.probed)
+        return SyncState(chains=state.chains, ended=state.ended, probed=state.probed, listed=state.listed)
 
     def forget_purged_chain(self) -> None:
         """After a purge the next push begins a new chain, so nothing counts as sent. This writes nothing."""

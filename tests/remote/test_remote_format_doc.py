@@ -155,6 +155,8 @@ def test_the_vectors():
         "key for MACs": digests.derived_key("casrewind remote 2: the MAC of an object", MASTER + REMOTE),
         "key for objects": digests.derived_key("casrewind remote 2: the key of an object", MASTER + REMOTE),
         "key for digests": handmade.derived(MASTER, REMOTE, "the digest of purged content"),
+        "key for names": digests.derived_key("casrewind remote 2: the digest of a name", MASTER + REMOTE),
+        "digits of the hint for `2026-11-29`": bytes.fromhex(KEYS.digits_of_hint("2026-11-29", VALUES["name"].partition("/")[0])),
         "MAC of the parts": mac,
         "key of the object with this MAC": key,
         "purged `68656c6c6f0a`": KEYS.digest_of_purged(digests.of(b"hello\n")),
@@ -162,6 +164,8 @@ def test_the_vectors():
     }
     gone = handmade.keyed(handmade.derived(MASTER, REMOTE, "the digest of purged content"), [digests.of(b"hello\n")])
     assert gone[:16].hex() == vectors["purged `68656c6c6f0a`"]
+    hint = handmade.keyed(handmade.derived(MASTER, REMOTE, "the digest of a name"), [b"day", b"2026-11-29", VALUES["name"][:32].encode()])
+    assert hint[:8].hex() == vectors["digits of the hint for `2026-11-29`"]
     assert handmade.sealed(key, 3, b"hello\n").hex() == vectors["part 3, sealed"]
 
 
@@ -188,7 +192,7 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18, 19, b"r" * 32, 21, b"t" * 32))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18, 19, b"r" * 32, 21, b"t" * 32, ("2026-11-29",), sync_state.RemoteLists(1, 2, 3, 4)))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
     texts, numbers = {1: "own", 16: "url"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14, 17: 17, 18: 18, 19: 19, 21: 21}
@@ -199,9 +203,12 @@ def test_the_page_has_the_fields_of_the_state():
     one, ended = tlv.Fields(one, "chain"), tlv.Fields(ended, "ended")
     assert (one.text(1), one.text(2), one.number(3), one.bytes_or_empty(4)) == ("c", "m", 3, b"n" * 32) and (ended.text(1), ended.number(3), ended.number(6), ended.bytes_or_empty(7)) == ("old", 5, 1, b"gone")
     assert tlv.decode_list(found.bytes_or_empty(13), "list") == [b"hurt"] and tlv.decode_list(found.bytes_or_empty(5), "list") == [b"p" * 32, b"q" * 32]
+    assert tlv.decode_list(found.bytes_or_empty(23), "list") == [b"2026-11-29"]
+    listed = tlv.Fields(found.bytes_or_empty(24), "listed")
+    assert [listed.number(tag) for tag in range(1, 5)] == [1, 2, 3, 4] and not listed.has_any([5])
     base = tlv.Fields(found.bytes_or_empty(15), "base")
     assert (base.text(1), base.number(3), base.bytes_or_empty(4)) == ("b", 6, b"o" * 32)
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15} and not found.has_any([23])
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15, 23, 24} and not found.has_any([25])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])

@@ -25,6 +25,7 @@ from casrewind.remote.base_chain import BasePurged
 from casrewind.remote.chain import ChainReader
 from casrewind.remote.piece_names import all_pieces_of, holds_of
 from support.machines import Machine, Requests
+from support.server_days import Calendar, Clocked
 
 pytest.importorskip("obstore")
 
@@ -90,6 +91,8 @@ class Machines(RuleBasedStateMachine):
         self.purged = set()  # contents that a purge removed somewhere
         self.files = collections.defaultdict(dict)  # root: {path: bytes}
         self.sites, self.gone, self.copied = [], [], set()
+        self.patch = pytest.MonkeyPatch()
+        self.calendar = Calendar(self.patch)
         self.count = 0
 
     # -- plumbing
@@ -102,18 +105,18 @@ class Machines(RuleBasedStateMachine):
         return self.sites[pick % len(self.sites)]
 
     def new_site(self, name="sandbox"):
-        site = Site(Machine(self.place("machine"), self.url, name))
+        site = Site(Clocked(self.calendar, self.place("machine"), self.url, name))
         site.machine.add_remote()
         return site
 
     @contextmanager
     def watching(self, site, meet):
         """While this lasts, `meet` is called around each request of a machine."""
-        site.machine.tampered = lambda found: Requests(found, meet)
+        site.machine.tampered = lambda found: Requests(self.calendar.of(found), meet)
         try:
             yield
         finally:
-            site.machine.tampered = lambda found: found
+            site.machine.tampered = self.calendar.of
 
     def with_fault(self, site, what, work):
         """Do this work, which a fault may end. Returns its result, or None."""
@@ -252,16 +255,21 @@ class Machines(RuleBasedStateMachine):
             self.files[root].pop(path, None)
         DONE["purges"] += 1
 
-    @rule(pick=number, what=fault, anew=st.sampled_from([False, False, False, True]))
-    def push(self, pick, what, anew):
+    @rule(pick=number, what=fault, anew=st.sampled_from([False, False, False, True]), wrong=st.sampled_from([0, 0, -1, 1, 365]))
+    def push(self, pick, what, anew, wrong=0):
+        """From now on the machine's clock is wrong by so many days. A pull finds all the same: a day is less than what a reader looks back, and
+        a year ahead is read at once."""
         site = self.site(pick)
+        site.machine.wrong = wrong
         done = self.push_of(site, what, anew=anew)
         if done is not None and not done.left:
             again = site.machine.push()
             assert (again.checkpoints, again.blobs, again.size) == (0, 0, 0), again
 
-    @rule(pick=number, what=fault, newest=st.sampled_from([False, False, False, True]))
-    def pull(self, pick, what, newest):
+    @rule(pick=number, what=fault, newest=st.sampled_from([False, False, False, True]), passed=st.sampled_from([0, 0, 0.1, 0.9, 1.5, 4, 8]))
+    def pull(self, pick, what, newest, passed=0):
+        """So many days have passed since what was done before."""
+        self.calendar.day += passed
         site = self.site(pick)
         known = set(site.machine.points())
         taken = self.with_fault(site, what, lambda: site.machine.pull(newest=newest))
@@ -381,7 +389,7 @@ class Machines(RuleBasedStateMachine):
         if len(self.sites) >= MOST_SITES or not any(site.pushed for site in self.sites):
             return
         source = next(site for site in (*self.sites[pick % len(self.sites) :], *self.sites) if site.pushed)
-        made = Site(Machine(self.place("machine"), self.url))
+        made = Site(Clocked(self.calendar, self.place("machine"), self.url))
         made.machine.root.rmdir()
         reference = sorted(source.pushed)[pick % len(source.pushed)]
 
@@ -433,7 +441,7 @@ class Machines(RuleBasedStateMachine):
         place = self.place("copy")
         place.mkdir()
         shutil.copytree(site.machine.home, place / "home")
-        made = Site(Machine(place, self.url, site.machine.name, root=site.machine.root))
+        made = Site(Clocked(self.calendar, place, self.url, site.machine.name, root=site.machine.root))
         self.copied.add(site.line)
         made.own, made.pushed, made.line, made.chains = set(site.own), set(site.pushed), site.line, set(site.chains)
         made.forgets, made.purged, made.shaken = site.forgets, site.purged, site.shaken
@@ -498,6 +506,8 @@ class Machines(RuleBasedStateMachine):
         try:
             self.nothing_is_lost()
         finally:
+            DONE["lists of days"] += self.calendar.asked.count("days")
+            self.patch.undo()
             objects._memories.pop(self.url, None)
             shutil.rmtree(self.top)
 
@@ -524,6 +534,7 @@ class Machines(RuleBasedStateMachine):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
+    monkeypatch.setattr(objects, "_PAGE", 1)  # a list of every object is long
     monkeypatch.setattr(push, "MOST", 6000)  # several pieces in a push
     monkeypatch.setattr(collect, "EVERY", 2)
     monkeypatch.setattr(collect, "_MOST", 30_000)  # some pieces are too long for a roll-up
@@ -565,5 +576,5 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, s
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
     often = min(DONE[what] for what in ("saves", "pushes", "checked", *(("pulls", "cuts") if steps >= 1000 else ())))
-    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"], DONE["deletions"], DONE["backups"])
+    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"], DONE["deletions"], DONE["backups"], DONE["lists of days"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)

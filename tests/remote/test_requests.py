@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.remote import collect, own_chain
+from casrewind.remote import collect, days, own_chain, pull
 from support.machines import Machine
+from support.server_days import DAY, Calendar, crowd
 
 pytest.importorskip("obstore")
 
@@ -69,5 +70,44 @@ def test_every_row_of_the_table_is_what_is_counted(tmp_path, url, monkeypatch):
     found["a push of a person in that clone"] = push_of(clone, by_hand=True)
     monkeypatch.setattr(collect, "EVERY", 6)
     found["a push that makes a roll-up of six pieces"] = push_of(machine)
+    with monkeypatch.context() as patch:
+        later = days.now_ns() + DAY
+        patch.setattr(days, "now_ns", lambda: later)
+        patch.setattr(own_chain, "is_due", lambda state: False)
+        found["the first push of a later day, by itself"] = push_of(machine)
+    found |= rows_beside_many_objects(tmp_path / "many", monkeypatch)
     print(found)
     assert found == ROWS
+
+
+def rows_beside_many_objects(place, monkeypatch):
+    """The rows of pulls where a list of every object is long."""
+    url, calendar, found = f"file://{place}/bucket", Calendar(monkeypatch), {}
+    place.mkdir()
+
+    def pull_of_three(everything):
+        for one in machines[:3]:
+            one.save({"x": b"%d" % calendar.day})
+            one.push()
+        return reader.counted(lambda: calendar_pull(everything))
+
+    def calendar_pull(everything):
+        with reader.open() as workspace:
+            remote = reader.remote(workspace)
+            return pull.pull(workspace._context, remote._replace(objects=calendar.of(remote.objects)), everything=everything)
+
+    machines = [Machine.with_remote(place / f"m{n}", url, f"m{n}") for n in range(9)]
+    crowd(url)
+    for one in machines:
+        one.tampered = calendar.of
+        one.save({"x": one.name.encode()})
+        one.push()
+    reader = Counted.with_remote(place / "reader", url, "laptop")
+    calendar_pull(False)
+    calendar.day = 3
+    pull_of_three(False)
+    calendar.day = 6
+    found["the same beside 5,000 objects, six chains of them without news"] = pull_of_three(False)
+    calendar.day = 9
+    found["that pull with `--all`"] = pull_of_three(True)
+    return found

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from casrewind import errors
-from casrewind.remote import collect, own_chain
+from casrewind.remote import collect, days, own_chain
 from casrewind.remote.objects import Objects
 from casrewind.remote.piece_names import all_pieces_of, piece_name
 from casrewind.remote.sync_state import StateFiles
@@ -103,11 +103,11 @@ def test_a_push_by_itself_says_it_after_a_day_or_64_pieces(machine, monkeypatch,
     machine.push()
     with machine.open() as workspace:
         now = machine.remote(workspace).files.state.looked_ns
-    monkeypatch.setattr(own_chain.time, "time_ns", lambda: now + 25 * 3600 * 10**9)
+    monkeypatch.setattr(days, "now_ns", lambda: now + 25 * 3600 * 10**9)
     machine.save({"new": b"2"})
     with pytest.raises(errors.RemoteError, match="not all that was pushed is on"):
         machine.push()
-    monkeypatch.setattr(own_chain.time, "time_ns", lambda: now + 10**9)
+    monkeypatch.setattr(days, "now_ns", lambda: now + 10**9)
     monkeypatch.setattr(own_chain, "MOST_PIECES", 2)
     machine.save({"new": b"3"})
     with pytest.raises(errors.RemoteError, match="not all that was pushed is on"):
@@ -238,7 +238,7 @@ def test_a_roll_up_that_is_gone_or_swapped_is_said_by_everybody_and_push_anew_me
     with machine.open() as workspace:
         now = machine.remote(workspace).files.state.looked_ns
     machine.save({"new": b"1"})
-    monkeypatch.setattr(own_chain.time, "time_ns", lambda: now + 25 * 3600 * 10**9)
+    monkeypatch.setattr(days, "now_ns", lambda: now + 25 * 3600 * 10**9)
     with pytest.raises(errors.RemoteError, match="not all that was pushed is on"):
         machine.push()  # by a hook
     monkeypatch.undo()

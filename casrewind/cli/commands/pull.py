@@ -20,6 +20,7 @@ COMMAND = Command(
     examples=("casrewind pull", "casrewind pull --newest"),
     options=(
         flag("--newest", "only the newest checkpoint of each machine"),
+        flag("--all", "look through all that is there, as once in seven days"),
         JSON,
     ),
     more="Changes no file of the project. casrewind restore remote:last --both goes to what was pulled.",
@@ -30,7 +31,7 @@ COMMAND = Command(
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pull."""
     opened = configs.open_remote(context.store)
-    found = pulls.pull(context, opened, newest=options.newest)
+    found = pulls.pull(context, opened, newest=options.newest, everything=options.all)
     done()
     return print_pulled(found, options, opened.config.url)
 
