@@ -47,22 +47,28 @@ class PushedMachines(NamedTuple):
 
     shown: tuple[PushedMachine, ...]
     """The one that pushed last first."""
-    number: int
-    """How many there are, with those that are not shown."""
+    rest: int
+    """Chains that are not shown, and mostly not looked at: some may have ended."""
     unreadable: int
     """Chains of which nothing can be read: whose they are is unknown."""
 
 
 def list_machines(remote: Remote, most: int | None = NEWEST_SHOWN, text: str = "") -> PushedMachines:
-    """The machines that pushed last, at most `most` (None = all), only those with `text` in their name. Costs a request for each chain, and
-    some for each that is shown. Raises RemoteError."""
+    """The machines that pushed last, at most `most` (None = all), only those with `text` in their name. Costs a list of the remote, and
+    some requests for each chain that is shown or, with `text`, looked at. Raises RemoteError."""
     chains = [(chain, pieces, max(piece.modified_ns for piece in pieces)) for chain, pieces in chains_listed(remote)]
     chains.sort(key=lambda one: (-one[2], one[0]))
+    found, looked, unreadable = list[tuple[str, str, Sequence[PieceInfo], int]](), 0, 0
     with ThreadPoolExecutor(_ASKED_TOGETHER) as threads:
-        names = [*threads.map(lambda one: _name_in(remote, one[1]), chains)]
-        found = [(name, *chain) for name, chain in zip(names, chains, strict=True) if name and text in name]
-        shown = [*threads.map(lambda one: _describe(remote, *one, is_alone=names.count(one[0]) < 2), found[:most])]
-    return PushedMachines(tuple(shown), len(found), names.count(None))
+        while looked < len(chains) and (most is None or len(found) < most):
+            together = chains[looked : looked + _ASKED_TOGETHER]
+            names = [*threads.map(lambda one: _name_in(remote, one[1]), together)]
+            found += [(name, *one) for name, one in zip(names, together, strict=True) if name and text in name]
+            looked, unreadable = looked + len(together), unreadable + names.count(None)
+        shown = found[:most]
+        plain = [name for name, *_ in shown]
+        described = tuple(threads.map(lambda one: _describe(remote, *one, is_alone=plain.count(one[0]) < 2), shown))
+    return PushedMachines(described, len(chains) - looked + len(found) - len(shown), unreadable)
 
 
 def _name_in(remote: Remote, pieces: Sequence[PieceInfo]) -> str | None:

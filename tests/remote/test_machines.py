@@ -41,7 +41,7 @@ def command_at(machine):
 def test_each_has_its_newest_checkpoint_and_namesakes_are_told_apart(pushed):
     with pushed[2].open() as workspace:
         found = list_machines(pushed[2].remote(workspace))
-    assert (found.number, found.unreadable) == (3, 0)
+    assert (found.rest, found.unreadable) == (0, 0)
     assert {one.newest.label: (one.checkpoints, one.is_own) for one in found.shown} == {
         "last of one": (2, False), "last of two": (2, False), "last of three": (2, True)
     }  # fmt: skip
@@ -70,7 +70,7 @@ def test_before_there_is_a_project_nothing_is_made(pushed, tmp_path, url):
     assert any(re.fullmatch(r"  laptop +\d+ s ago +last of three +2 checkpoints, [\d.]+ KiB", line) for line in said)
     assert newcomer("clone", url, "--list", "--grep", "lap", code=0).out.splitlines()[0].startswith("1 machine on ")
     told = newcomer.json("clone", url, "--list")
-    assert (told["number"], [one["machine"] for one in told["machines"] if one["own"]]) == (3, [])
+    assert (len(told["machines"]), [one["machine"] for one in told["machines"] if one["own"]]) == (3, [])
     assert "takes no DIR" in newcomer("clone", url, "there", "--list", code=64).err
     assert not list(Path(tmp_path / "nowhere").iterdir()) and not (tmp_path / "home" / ".local").exists()
     del newcomer.environment["CASREWIND_REMOTE_KEY"]
@@ -81,12 +81,25 @@ def test_a_project_lists_twenty_and_all_on_demand(pushed, monkeypatch):
     monkeypatch.setattr("casrewind.remote.machines.NEWEST_SHOWN", 2)
     laptop = command_at(pushed[2])
     said = laptop("remote", "machines", code=0).out.splitlines()
-    assert len(said) == 4 and said[-1] == "  1 more: --all, or --grep TEXT for a part of the name"
+    assert len(said) == 4 and said[-1] == "  1 chain more: --all, or --grep TEXT for a part of the name"
     assert said[0].endswith(" (*: this one)") and said[1].startswith("* laptop ") and all(len(line) <= 80 for line in said[1:])
     assert len(laptop("remote", "machines", "--all", code=0).out.splitlines()) == 4
     told = laptop.json("remote", "machines", "--grep", "sandbox")
-    assert (told["number"], told["unreadable"], [one["label"] for one in told["machines"]]) == (2, 0, ["last of two", "last of one"])
+    assert (told["rest"], told["unreadable"], [one["label"] for one in told["machines"]]) == (0, 0, ["last of two", "last of one"])
     assert "--grep goes with remote machines" in laptop("remote", "verify", "--grep", "x", code=64).err
+
+
+def test_what_is_not_shown_costs_no_request(pushed, tmp_path, url):
+    for number in range(20):
+        machine = Machine.with_remote(tmp_path / f"more{number}", url, f"box-{number}")
+        machine.save({"f": b"%d" % number})
+        machine.push()
+    with pushed[0].open() as workspace:
+        remote = pushed[0].remote(workspace)
+        found = list_machines(remote, 2)
+        assert [one.name for one in found.shown] == ["box-19", "box-18"] and found.rest == 21
+        asked = remote.objects.requests
+        assert asked["LIST"] == 1 and asked["GET"] <= 20, asked
 
 
 def test_what_cannot_be_read_is_counted_and_what_has_ended_is_not_there(pushed, url):
@@ -105,4 +118,4 @@ def test_an_empty_remote_has_none(tmp_path, url):
     machine = Machine.with_remote(tmp_path / "one", url)
     assert command_at(machine)("remote", "machines", code=0).out == f"no machine has pushed to {url}\n"
     remote = clones.open_unjoined(RemoteConfig(url, "x"), machine.environ, "", None)[0]
-    assert list_machines(remote).number == 0
+    assert list_machines(remote) == ((), 0, 0)

@@ -80,10 +80,10 @@ def remote_shape(found: "Unsent", setting: str) -> Shape:
 
 def machines_lines(found: "PushedMachines", url: str) -> list[str]:
     """The machines that pushed to a remote, the newest first: name, time, newest checkpoint, how many, and bytes."""
-    if not found.number:
+    if not found.shown and not found.rest:
         return [f"no machine has pushed to {url}"]
     own = " (*: this one)" if any(one.is_own for one in found.shown) else ""
-    lines = [f"{plural(found.number, 'machine')} on {url}, the last push first{own}"]
+    lines = [f"{plural(len(found.shown), 'machine')} on {url}, the last push first{own}"]
     names = [cut_to(one.name, _MACHINE) for one in found.shown]
     for name, one in zip(names, found.shown, strict=True):
         newest = one.newest
@@ -91,15 +91,15 @@ def machines_lines(found: "PushedMachines", url: str) -> list[str]:
         much = f"{plural(one.checkpoints, 'checkpoint')}, {human_size(one.size)}"
         mark, age, said = "*" if one.is_own else " ", age_in_words(one.pushed_ns), cut_to(said, _NEWEST)
         lines.append(f"{mark} {name:{max(map(len, names))}}  {age:11}  {said:{_NEWEST}}  {much}")
-    if found.number > len(found.shown):
-        lines.append(f"  {found.number - len(found.shown)} more: --all, or --grep TEXT for a part of the name")
+    if found.rest:
+        lines.append(f"  {plural(found.rest, 'chain')} more: --all, or --grep TEXT for a part of the name")
     return lines
 
 
 def machines_shape(found: "PushedMachines", url: str) -> Shape:
     """The same for a program."""
     return {
-        "url": url, "machines": [_machine_shape(one) for one in found.shown], "number": found.number, "unreadable": found.unreadable,
+        "url": url, "machines": [_machine_shape(one) for one in found.shown], "rest": found.rest, "unreadable": found.unreadable,
     }  # fmt: skip
 
 
