@@ -216,7 +216,8 @@ class ClaudeClient(client.ConversationClient):
 
     def make_fork(self, data: bytes, cut: bytes, session: str, *, original: str = "", root: str = "") -> bytes:
         """`cut` as a new session. Its lines keep the old session id, which the client accepts."""
-        line = {"type": "custom-title", "customTitle": title_to_type(self.title_of(data), session), "sessionId": session}
+        title = title_to_type(self.title_of(data), session, transcript.newest_text_at(data, ("sessionId",)))
+        line = {"type": "custom-title", "customTitle": title, "sessionId": session}
         return cut + (b"" if cut.endswith(b"\n") else b"\n") + transcript.encode_line(line)
 
     def fork_for_other_root(self, data: bytes, old: Sequence[str], root: str) -> bytes:

@@ -38,7 +38,7 @@ FOR_AGENT = frozenset({PROMPT, QUEUED, COMMAND})
 """What a person types for the agent."""
 
 TAG = 4
-"""Characters of a session's id in a title that a person types, and in lists."""
+"""Characters of a session's id in a title that a person types. Lists have as many, or more if two sessions begin alike."""
 _LONGEST_TITLE = 80  # characters of a title that is taken from a prompt
 _TYPED_TITLE = 20  # characters of one that a person types, but for the tag
 
@@ -249,11 +249,12 @@ def fork_title(title: str) -> str:
     return _FORK + title
 
 
-def title_to_type(title: str, session: str) -> str:
-    """A fork's title for a client that opens a session by it: the title's first words, and the start of the id, which tells forks apart."""
+def title_to_type(title: str, session: str, forked: str) -> str:
+    """A fork's title for a client that opens a session by it: the first words of the title, and the start of the id, which tells forks
+    apart. `forked`: the session that is forked. If it is a fork, too, its title ends in the start of its own id."""
     words = "".join(letter if letter.isalnum() else " " for letter in title).split()
-    if words and len(words[-1]) == TAG and set(words[-1]) <= set("0123456789abcdef"):
-        del words[-1]  # of the fork that is forked
+    if words and words[-1] == forked[:TAG]:
+        del words[-1]
     typed = ""
     for word in words:
         if len(typed) + len(word) > _TYPED_TITLE:

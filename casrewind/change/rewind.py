@@ -468,7 +468,7 @@ def _write_new_session(context: Context, conversation: Conversation, mode: str, 
 def _chat_of_session(context: Context, conversation: Conversation, mode: str, session: str, path: str, data: bytes) -> Chat:
     client = conversation.client
     resume = client.resume_command(session, data, context.homes.home, context.homes.environ)
-    return _chat_result(conversation, mode, session, path, None)._replace(resume=resume, inside=client.resume_inside(session, data))
+    return Chat(mode, session, path, resume, client.resume_inside(session, data), None)
 
 
 def _write_session_file(context: Context, conversation: Conversation, session: str, data: bytes, path: str, root: str) -> str:

@@ -352,7 +352,7 @@ def test_a_fork_s_title_can_be_typed_and_is_its_own():
     data = transcripts.claude(transcripts.TYPED)
     names = {
         "zwölf\nZeilen": "zwölf Zeilen", "half \ud83d": "half", 'say "hello", now': "say hello now", "😀": "", "请把这个函数改成四舍五入到分然后写一个测试谢谢": "",
-        "please round all prices to cents": "please round all", "fix it 12ab": "fix it",
+        "please round all prices to cents": "please round all", "fix it 12ab": "fix it 12ab",
     }  # fmt: skip
     for name, words in names.items():
         made = claude.make_fork(titled(data, name), data, "53cc40d2-e5ce")

@@ -7,6 +7,7 @@ line a row: nothing is cut, and at most three paths are named. Of the paths, rem
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ..._typing import TYPE_CHECKING, NamedTuple
+from ...agents.transcript import TAG
 from ...messages import age_in_words, enumerated, first_line, format_moment, plural, printable
 from ...model.checkpoint import MANUAL, RUN, SAFETY, TAKEN_FROM, Checkpoint
 from ...model.diff import Change, counted_changes
@@ -51,8 +52,8 @@ _WHEN = 10
 """Columns of "12 min ago"."""
 _PIPED_PATHS = 26
 """Columns of paths in output that is no terminal. Longer ones are not cut there."""
-_LEAST_ID, _MOST_ID = 4, 13
-"""Characters of a session's id."""
+_MOST_ID = 13
+"""Characters of a session's id, at most."""
 _KINDS = {TYPED: "typed in the client (!)", BACKGROUND: "work in the background of @{}"}
 _DONE = {
     "restored": "restored to {}", "undone": "undone: {}", "redone": "redone: {}", "reverted": "reverted {}",
@@ -440,7 +441,7 @@ def _while_running(during: Sequence[int]) -> str:
 
 def _id_length(sessions: "set[tuple[str, str]]") -> int:
     """The characters that tell these sessions apart."""
-    length = _LEAST_ID
+    length = TAG
     while length < _MOST_ID and len({(agent, session[:length]) for agent, session in sessions}) < len(sessions):
         length += 1
     return length
