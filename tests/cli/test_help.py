@@ -51,6 +51,7 @@ def test_the_first_screen_has_24_lines_and_22_commands():
     named = [name for line in lines if (match := re.match(r"  [A-Z]\w+: +(.+)", line)) for name in match[1].split(", ")]
     assert len({*rows, *named}) == len(rows) + len(named) == 22
     assert {*rows, *named} <= {name for name, listed in COMMANDS.items() if listed.group != ADVANCED}
+    assert "  Look:     blame, cat" in lines, "no command that shows something stands with those of the store"
     assert "help --all" in " ".join(lines) and "help --man" in " ".join(lines)
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from .options import Command
 
-EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED = "Everyday", "Agents", "Store", "Remote", "Advanced"
-GROUPS = (EVERYDAY, AGENTS, STORE, REMOTE, ADVANCED)
+EVERYDAY, LOOK, AGENTS, STORE, REMOTE, ADVANCED = "Everyday", "Look", "Agents", "Store", "Remote", "Advanced"
+GROUPS = (EVERYDAY, LOOK, AGENTS, STORE, REMOTE, ADVANCED)
 
 
 class Listed(NamedTuple):
@@ -42,16 +42,16 @@ COMMANDS = {
     "undo": Listed("Undo the newest restore"),
     "redo": Listed("Redo the newest undo"),
     "log": Listed("Show what changed turn by turn, or the history of a path"),
-    "review": Listed("Show what changed since you last looked, and by whom", STORE),
-    "blame": Listed("Show who wrote each line of a file: a turn, you, or nobody knows", STORE, common=True),
-    "cat": Listed("Print a file as it was at a checkpoint"),
+    "review": Listed("Show what changed since you last looked, and by whom", LOOK),
+    "blame": Listed("Show who wrote each line of a file: a turn, you, or nobody knows", LOOK, common=True),
+    "cat": Listed("Print a file as it was at a checkpoint", LOOK, common=True),
     "run": Listed("Save, run a command, save again"),
     "status": Listed("Check how the project is protected"),
     "install": Listed("Turn on automatic checkpoints for an agent", AGENTS, common=True),
     "uninstall": Listed("Turn off automatic checkpoints for an agent", AGENTS, common=True),
     "doctor": Listed("Check that the hooks of each agent work", AGENTS, common=True),
     "take": Listed("Bring back the changes of a directory that restore --to wrote", AGENTS),
-    "bisect": Listed("Find the turn that broke a command", AGENTS),
+    "bisect": Listed("Find the turn that broke a command", LOOK),
     "pin": Listed("Keep a checkpoint forever, and label it", STORE, common=True),
     "unpin": Listed("Let gc delete a pinned or labelled checkpoint", STORE),
     "include": Listed("Protect files that git ignores", STORE, common=True),
