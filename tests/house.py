@@ -209,7 +209,7 @@ FIGURES = [
     Figure("functions below cli that take a callback which asks", asking_callbacks, 23),
     Figure("exceptions that are answers", answers, 1),
     Figure("functions with dry_run in what changes the worktree", dry_runs, 3),
-    Figure("imports inside functions, outside the entry commands' path", late_imports, 180),
+    Figure("imports inside functions, outside the entry commands' path", late_imports, 176),
     *(Figure(f"constants named {name}", lambda house, name=name: constants_named(house, name), bound) for name, bound in NAMES.items()),
     Figure("number constants that share their name with another module's", shared_numbers, 279),
     Figure("functions whose name has more than four words", long_names, 55),

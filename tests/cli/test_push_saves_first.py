@@ -47,7 +47,7 @@ def test_the_files_of_now_are_on_the_remote_after_a_push_and_the_new_ones_are_na
     plant(root, {"app.py": b"two\n", "key.pem": b"k", "d/new.py": b"n"})
     said = machine("push", code=0).out.splitlines()
     assert said[0] == f"saved {points(machine)[0]['id']} first (+2 ~1 -0)"
-    assert said[1].startswith("pushed 1 checkpoint (") and said[2] == "  2 new files: d/new.py, key.pem"
+    assert said[1].startswith("pushed 1 checkpoint (") and said[2] == "  2 files new to the remote: d/new.py, key.pem"
     assert differences(picture(root), picture(elsewhere(machine, tmp_path, url))) == {}
 
 
@@ -67,21 +67,21 @@ def test_a_dry_run_names_what_would_leave_the_machine_and_saves_nothing(machine,
     before = points(machine)
     said = machine("push", "-n", code=0).out.splitlines()
     assert said[0] == "would save the current files first (+8 ~1 -0)" and said[1].startswith("would push 1 checkpoint (")
-    assert said[2] == "  9 new files: saved, a0, a1, a2, a3, a4, a5, a6 and 1 more"
+    assert said[2] == "  9 files new to the remote: saved, a0, a1, a2, a3, a4, a5, a6 and 1 more"
     found = machine.json("push", "-n")
     assert [one["path"] for one in found["new_files"]] == ["saved", *(f"a{number}" for number in range(7)), "n" * 90] and found["saved"] is None
     assert points(machine) == before
     for name in os.listdir(root):
         if name != "n" * 90:
             os.unlink(root / name)
-    assert machine("push", code=0).out.splitlines()[-1] == f"  2 new files: saved, {'n' * 59}…"
+    assert machine("push", code=0).out.splitlines()[-1] == f"  2 files new to the remote: saved, {'n' * 59}…"
 
 
 def test_what_only_an_earlier_turn_had_leaves_the_machine_and_is_named(machine, root):
     plant(root, {"token": b"t"})
     machine("save", code=0)
     os.unlink(root / "token")
-    assert machine("push", code=0).out.splitlines()[-1] == "  1 new file: token"
+    assert machine("push", code=0).out.splitlines()[-1] == "  1 file new to the remote: token"
 
 
 @pytest.mark.parametrize("words", [("push",), ("push", "-n"), ("push", "--wait", "100s")])

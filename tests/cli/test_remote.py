@@ -71,10 +71,10 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
 def test_push_says_what_waits_what_it_sent_and_that_nothing_is_left(sandbox, url):
     assert re.search(rf"  remote       {re.escape(url)}; 1 checkpoint not pushed \(since \d\d:\d\d\)\n", sandbox("status", code=0).out)
     assert without_numbers(sandbox("push", "-n", code=0).out) == (
-        "would push 1 checkpoint (5 blobs, SIZE), before compression\n  2 new files: app.py, lib/x.py\n"
+        "would push 1 checkpoint (5 blobs, SIZE), before compression\n  2 files new to the remote: app.py, lib/x.py\n"
     )
     assert without_numbers(sandbox("push", code=0).out) == (
-        "pushed 1 checkpoint (5 blobs, SIZE) in 6 requests\n  2 new files: app.py, lib/x.py\n"
+        "pushed 1 checkpoint (5 blobs, SIZE) in 6 requests\n  2 files new to the remote: app.py, lib/x.py\n"
     )
     assert sandbox("push", code=0).out == f"nothing to push: all files are saved, and all checkpoints are on {url}\n"
     assert sandbox("push", "-n", code=0).out == f"nothing to push: all checkpoints are on {url}\n"
