@@ -31,6 +31,8 @@ class Done(NamedTuple):
     """Whose turn it is about: "own", "other", "" = it is about no turn."""
     prompt: str
     """The prompt of the session's own turn, or ""."""
+    of: str
+    """For undo and redo: the operation in the beginning, as `op` names it."""
 
 
 class RestoredSince(NamedTuple):
@@ -107,10 +109,37 @@ def _written_and_removed_paths(context: Context, operations: Sequence[Operation]
 
 
 def _what_was_done(context: Context, event: Event, operation: Operation) -> Done:
-    safety, target = context.store.checkpoint(operation.safety), context.store.checkpoint(operation.target)
+    target = context.store.checkpoint(operation.target)
     turn = prompt = ""
     if target is not None and target.trigger == checkpoints.PROMPT and target.agent != checkpoints.RUN:
         is_own = (target.agent, target.session) == (event.agent, event.session)
         turn, prompt = ("own", target.prompt) if is_own else ("other", "")
-    op = safety.more.op if safety is not None and safety.more.op else operation.op
-    return Done(op, operation.session, turn, prompt)
+    of = _name_of_operation(context, _operation_in_the_beginning(context, operation)) if operation.op in (UNDO, REDO) else ""
+    return Done(_name_of_operation(context, operation), operation.session, turn, prompt, of)
+
+
+def _name_of_operation(context: Context, operation: Operation | None) -> str:
+    """The operation that was asked for: a revert has the record of a restore, and only its safety checkpoint has its name."""
+    if operation is None:
+        return RESTORE
+    safety = context.store.checkpoint(operation.safety)
+    return safety.more.op if safety is not None and safety.more.op else operation.op
+
+
+def _operation_in_the_beginning(context: Context, reversal: Operation) -> Operation | None:
+    """The restore, revert or take that an undo or redo is about; None if that was forgotten."""
+    done: list[Operation] = []
+    undone: list[Operation] = []
+    for one in context.store.operations():
+        if one.worktree != reversal.worktree or one.op not in (RESTORE, UNDO, REDO):
+            continue
+        if one.op == RESTORE:
+            done, undone = [*done, one], []
+            continue
+        first, then = (done, undone) if one.op == UNDO else (undone, done)
+        is_known = bool(first) and first[-1].target == one.target
+        if is_known:
+            then.append(first.pop())
+        if one.safety == reversal.safety:
+            return then[-1] if is_known else None
+    return None

@@ -115,9 +115,18 @@ def test_an_undo_of_what_was_told_is_told(casrewind, session):
     assert session.turn("go on") is not None
     casrewind("undo", "--yes", code=0)
     told = session.turn("and on")
-    assert "the user took a restore back (undo)" in told and '"a.py"' in told and '"new/helper.py"' in told
+    assert "the user undid a restore" in told and '"a.py"' in told and '"new/helper.py"' in told
     casrewind("redo", "--yes", code=0)
-    assert "the user did a restore again (redo)" in session.turn("further")
+    assert "the user redid a restore" in session.turn("further")
+
+
+def test_an_undo_is_told_by_what_it_undid_a_revert_or_the_restore_before_it(casrewind, session):
+    casrewind("restore", "@1", "a.py", "--yes", code=0)
+    casrewind("revert", "@1", "--yes", code=0)
+    assert 'the user took back your turn "rename one"' in session.turn("go on")
+    for command, words in (("undo", "undid a revert"), ("redo", "redid a revert"), ("undo", "undid a revert"), ("undo", "undid a restore")):
+        casrewind(command, "--yes", code=0)
+        assert f"the user {words}. " in session.turn(f"after: {words}")
 
 
 def test_redo_after_undo_between_two_prompts_is_told_as_the_restore(casrewind, session):
@@ -237,7 +246,7 @@ def test_a_conversation_that_back_cut_is_not_told_of_it_and_one_that_goes_on_is(
     if not how:
         assert f'before your turn "{prompts[1].text[:30]}' in session.ask("on from here")
         casrewind("undo", "--yes", code=0)
-        assert "the user took a restore back (undo)" in Session(client, fork).ask("and on")
+        assert "the user undid a restore" in Session(client, fork).ask("and on")
 
 
 def test_a_fork_is_told_of_what_was_restored_before_its_first_prompt(ended, casrewind):
@@ -246,7 +255,7 @@ def test_a_fork_is_told_of_what_was_restored_before_its_first_prompt(ended, casr
     fork = shown.partition("claude --resume ")[2].split()[0]
     assert SAYS not in shown, "the conversation that goes on is not told of it"
     casrewind("undo", "--yes", code=0)
-    assert "the user took a restore back (undo)" in Session(client, fork).ask("on from there")
+    assert "the user undid a restore" in Session(client, fork).ask("on from there")
 
 
 NAMES = {
