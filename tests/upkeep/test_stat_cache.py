@@ -210,11 +210,12 @@ def test_a_digest_that_the_store_does_not_have_is_never_named(saved, root, setti
     with open_workspace(str(root), settings) as workspace:
         context, (basis, value) = workspace._context, remembered(workspace)
         index = StatIndex(value)
-        lie = index.record_of_directory(b"d1" if what == "rule" else b"d2/e1")
+        place = b"d1" if what == "rule" else b"d2/e1"
+        above = {path: index.record_of_directory(path) for path in (b"", b"d2")}  # what is not beside a new record is copied as a whole
+        lie = index.record_of_directory(place)
         lie = lie._replace(tree=b"lost" * 8) if what == "tree" else lie._replace(rule_files=((b".gitignore", b"lost" * 8, lie.rule_files[0][2]),))
-        index.newer = {b"d1" if what == "rule" else b"d2/e1": lie}
-        index.begin_scan()
-        context.store.replace_stat_file(context.root.key, basis, index.updated_value({}))
+        context.store.replace_stat_file(context.root.key, basis, index.updated_value(above | {place: lie}))
+        assert StatIndex(remembered(workspace)[1]).record_of_directory(place) == lie, "it is remembered"
     plant(root, {edit: b"edited"})
     check(root, settings, edits=False)
 
