@@ -61,7 +61,7 @@ def test_wreck_pick_restore_and_resume(told, picker, root):
     terminal.press("Home", "b")
     terminal.shows("Restore chat and files", f'before "{prompts[1].text[:20]}', "taken back: ")
     terminal.press("y")
-    terminal.shows("Done", "casrewind undo takes this back", "forked: claude")
+    terminal.shows("Done", "u takes this back", "forked: claude")
     assert picture(root) == pictures[1] and client.transcript.read_bytes() == original
     terminal.press("Enter")
     terminal.shows("2 rows with 'alpha'", "restored to before")  # the message has closed: q is for the timeline
