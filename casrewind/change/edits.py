@@ -186,7 +186,7 @@ def _paths_left_alone(turn: Turn, taken: Container[int], *, is_shared: bool) -> 
     for path in turn.purged:
         yield Kept(path, "its content was purged", benign=False, why=merge.IS_PURGED)
     for path in () if is_shared else turn.doubtful:
-        yield Kept(path, f"may be yours: {turn.name} ended unseen", benign=False, why=UNSEEN_END)
+        yield Kept(path, f"may be yours: casrewind did not see {turn.name} end", benign=False, why=UNSEEN_END)
 
 
 def _why_shared_with(names: Sequence[str]) -> str:

@@ -283,7 +283,7 @@ def test_the_picker_leaves_alone_what_came_behind_esc_and_names_it(told, root, s
     told.edit({"own.txt": b"mine\n"})
     model, answers = TimelineModel(told.context), Answers(KEEP_EDITS, YES)
     result = model.restore(row_of(model, 2), CODE, (), answers)
-    named = "  left alone, may be yours: @2 ended unseen (4 paths):"  # no option of a command line
+    named = "  left alone, may be yours: casrewind did not see @2 end (4 paths):"  # no option of a command line
     assert named in [line.text for line in answers.seen[1].lines] and named in [line.text for line in result.lines]
     assert (root / "repair.txt").read_bytes() == (root / "own.txt").read_bytes() == b"mine\n" and (root / "notes.md").read_bytes() == b"n\n"
 
@@ -314,7 +314,7 @@ def test_e_in_the_question_of_the_picker(told, edited, root, home):
     async def story(stage):
         await stage.shows("do two")
         await stage.press("j", "j", "c")
-        await stage.shows("Go on?", "e keep my edits", "y yes", "n no")
+        await stage.shows("(e keeps them; u brings everything back)", "Go on?", "e keep my edits", "y yes", "n no")
         await stage.press("e")
         await stage.shows("keeping your edits", "kept, yours")
         await stage.press("y")
@@ -450,7 +450,7 @@ def test_what_a_person_reads_of_a_turn_whose_end_nobody_saw(told, root, stopped,
     plan = casrewind("restore", "@2", "--keep-edits", "-n", code=3)
     assert "  what changed while @2..@1 ran counts as theirs, even if you did it" in plan.out.splitlines()
     assert "your edits stay" not in plan.out
-    named = ["  left alone, may be yours: @2 ended unseen; --exact takes it back (4 paths):", "    half.py", "    keep.txt", "    repair.txt", "    till.py"]
+    named = ["  left alone, may be yours: casrewind did not see @2 end; --exact takes it back (4 paths):", "    half.py", "    keep.txt", "    repair.txt", "    till.py"]
     assert "\n".join(named) in plan.out + plan.err
     found = casrewind.json("restore", "@2", "--keep-edits", "-y", code=3)
     assert {item["path"]: item["why"] for item in found["skipped"]}["repair.txt"] == "unseen_end"

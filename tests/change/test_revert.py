@@ -432,7 +432,7 @@ def test_what_may_have_come_behind_esc_is_left_alone_and_an_option_takes_it_back
     before = picture(agent.root)
     for is_dry in (True, False):
         done = revert(agent, 2, dry_run=is_dry)
-        assert reasons(done) == dict.fromkeys([b"a.py", b"repair.txt"], "may be yours: @2 ended unseen; --shared takes it back")
+        assert reasons(done) == dict.fromkeys([b"a.py", b"repair.txt"], "may be yours: casrewind did not see @2 end; --shared takes it back")
         assert picture(agent.root) == before and done.incomplete
     revert(agent, 2, shared=True)
     assert read(agent) == text() and not (agent.root / "repair.txt").exists() and read(agent, "b.py") == text(l2=b"x")

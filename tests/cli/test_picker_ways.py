@@ -92,7 +92,7 @@ def test_undo_keeps_what_was_edited_since_and_says_how_to_have_it_too(casrewind,
         await stage.press("u")
         await stage.shows("Undo the restore to ", ": 1 written", "~ b", "left alone: a: edited since", "kept for redo")
         await stage.press("y")
-        await stage.shows("Done, not all of it", "left alone: a: edited since")
+        await stage.shows("Not all of it was done", "left alone: a: edited since")
         assert (root / "a").read_bytes() == b"edited since" and (root / "b").read_bytes() == b"2"
 
     app = run_picker(root, home, story)
@@ -190,7 +190,7 @@ def test_what_is_damaged_is_left_alone_when_that_is_wanted(damaged, root, home):
         await stage.press("y")
         await stage.shows(": 1 written", "left alone: lost")
         await stage.press("y")
-        await stage.shows("Done, not all of it", "left alone: lost")
+        await stage.shows("Not all of it was done", "left alone: lost")
 
     with unchanged(root, home / "data"):
         run_picker(root, home, declining)
@@ -273,7 +273,7 @@ def test_x_takes_back_the_turn_and_merges_what_was_edited_since(casrewind, root,
         await stage.press("escape")
         await stage.shows("Go on?")
         await stage.press("y")
-        await stage.shows("Done, not all of it", "1 path written (1 merged with later edits)")
+        await stage.shows("Not all of it was done", "1 path written (1 merged with later edits)")
         await stage.press("enter")
         await stage.press("up", "x")
         await stage.shows("x takes back what a turn changed: go to a turn first")

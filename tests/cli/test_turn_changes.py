@@ -305,7 +305,7 @@ def test_the_plan_of_revert_says_that_the_end_of_the_turn_was_not_seen(agent, ca
     agent.prompt("a", "make alpha")
     plant(root, {"alpha": b"1\n"})
     agent.prompt("b", "next")
-    assert "left alone, may be yours: @2 ended unseen; --shared takes it back (1 path):" in casrewind("revert", "@2", "-n", code=3).err
+    assert "left alone, may be yours: casrewind did not see @2 end; --shared takes it back (1 path):" in casrewind("revert", "@2", "-n", code=3).err
     plan = casrewind("revert", "@2", "-n", "--shared", code=0).out.splitlines()
     assert ", its end was not seen; with what was edited until " in plan[0] and plan[0].startswith('revert @2 "make alpha" (')
     done = casrewind("revert", "@2", "-y", "--shared", code=0).out

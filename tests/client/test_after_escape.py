@@ -55,7 +55,7 @@ def test_a_command_names_it_in_its_plan_and_leaves_it(escaped, line):
     for option in ("--dry-run", "--yes"):
         done = escaped.client.casrewind(*line.split(), option, code=3)
         said = done.out + done.err
-        assert "left alone, may be yours: @1 ended unseen" in said and NAMED in said, (line, option)
+        assert "left alone, may be yours: casrewind did not see @1 end" in said and NAMED in said, (line, option)
         assert differing(escaped) == ([] if option == "--dry-run" else [b"half"])
     escaped.client.casrewind("undo", "--yes", code=0)
     assert differing(escaped) == []
@@ -64,7 +64,7 @@ def test_a_command_names_it_in_its_plan_and_leaves_it(escaped, line):
 @pytest.mark.parametrize("line", ["/casrewind revert @1", "/casrewind back --keep-edits"])
 def test_the_client_names_it_and_leaves_it(escaped, line):
     said = escaped.terminal.ask(line)
-    assert "left alone, may be yours: @1 ended unseen" in said
+    assert "left alone, may be yours: casrewind did not see @1 end" in said
     assert [name for name in ("one", "repair.txt") if f"\n      {name}\n" not in said] == [] and "- half" in said
     assert differing(escaped) == []
 
@@ -77,10 +77,10 @@ def test_the_picker_s_plan_names_it_and_takes_back_what_turns_wrote(escaped, tmp
         window.press("Down", "Down", "c")
         window.shows("5 REMOVED", "may contain your edits", "e keep my edits")
         window.press("e")
-        window.shows("2 REMOVED", "- half", "- two", "kept, yours", "notes.txt", "left alone, may be yours: @1 ended unseen", "repair.txt")
+        window.shows("2 REMOVED", "- half", "- two", "kept, yours", "notes.txt", "left alone, may be yours: casrewind did not see @1 end", "repair.txt")
         assert differing(escaped) == []
         window.press("y")
-        window.shows("Done, not all of it")
+        window.shows("Not all of it was done")
     finally:
         window.end()
     assert differing(escaped) == [b"half", b"two"]

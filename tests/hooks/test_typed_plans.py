@@ -365,9 +365,9 @@ def test_what_a_person_edits_behind_esc_stays_and_is_named(shop, root):
     before = picture(root)
     plan = typed(first, "/casrewind restore @1 --keep-edits")
     named = "(3 paths):\n    half.py\n    repair.txt\n    till.py"
-    assert f"left alone, may be yours: @1 ended unseen; --exact takes it back {named}" in plan and "your edits stay" not in plan
+    assert f"left alone, may be yours: casrewind did not see @1 end; --exact takes it back {named}" in plan and "your edits stay" not in plan
     plan = typed(first, "/casrewind revert @1")
-    assert f"left alone, may be yours: @1 ended unseen; --shared takes it back {named}" in plan
+    assert f"left alone, may be yours: casrewind did not see @1 end; --shared takes it back {named}" in plan
     assert picture(root) == before
     plan = typed(first, "/casrewind restore @4 --keep-edits")
     assert f"{named}" in plan and "edits made outside of turns stay" in plan
@@ -430,7 +430,7 @@ def test_what_a_turn_wrote_before_esc_is_taken_back_and_what_came_after_stays(es
     stopped(first, at_ns)
     before = picture(root)
     plan = typed(first, f"/casrewind {command}")
-    assert picture(root) == before and "left alone, may be yours: @1 ended unseen" in plan
+    assert picture(root) == before and "left alone, may be yours: casrewind did not see @1 end" in plan
     for name in ("README.md", "both.py", "change.py", "repair.txt", "new-too/mine.py", "way"):
         assert f"\n    {name}\n" in plan, plan
     for name in ("- half.py", "- new/more.py", "~ till.py"):

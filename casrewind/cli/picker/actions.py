@@ -63,7 +63,7 @@ class PickerActions:
             self.state.stale = not found.is_mark
             if self.state.stale:
                 self.state.forget_choice()
-                title, with_keys = "Done, not all of it" if found.is_incomplete else "Done", [hint_with_keys(line) for line in lines]
+                title, with_keys = "Not all of it was done" if found.is_incomplete else "Done", [hint_with_keys(line) for line in lines]
                 self.view.app.push_screen(Dialog(title, with_keys), self.reader.read_after_message)
         self._reload_timeline()
 
@@ -75,7 +75,7 @@ class PickerActions:
     def ask(self, proposal: Proposal) -> str:
         """Ask the person. Called on the worker thread, which waits. The answer is NO if the screen closes."""
         headline, kept, patch = proposal.headline.text, proposal.kept, proposal.patch
-        lines = [line.text for line in (*proposal.notes, *proposal.lines)]
+        lines = [hint_with_keys(line.text) for line in (*proposal.notes, *proposal.lines)]
         answers = (*((_KEEP,) if proposal.may_keep else ()), *YES, *((_PATCH,) if patch is not None else ()))
         while True:
             found = self._show_and_wait(lambda: Dialog(headline, lines, answers, kept), kept)
@@ -222,7 +222,7 @@ class PickerActions:
         point, marked = self.state.timeline.points.get(row.target), self.state.timeline.marks.get(row.target, UNMARKED)
         given = marked.label or (point.label if point is not None else "")
         name = picker_rows.row_title(self.state.timeline, row)
-        self.view.app.push_screen(Question(f"Label for {row.target} ({name}), which is pinned by it:", given), take)
+        self.view.app.push_screen(Question(f"Label for {row.target} ({name}); a label also pins it:", given), take)
 
     def leave(self) -> None:
         """Exit, unless a restore is running: a letter must not leave it unfinished."""

@@ -41,6 +41,7 @@ _HINTS = {
     "  casrewind undo takes the redo back": "  u takes the redo back",
     "  casrewind redo takes the undo back": "  r takes the undo back",
     "  to put those back too: casrewind undo --all": "  to put those back too: U",
+    "  (e keeps them; casrewind undo brings everything back)": "  (e keeps them; u brings everything back)",
 }
 """What a person does, by what a command line says of it: there it is an option, here a key."""
 _DROPPED = "what was chosen is no longer shown: choose again"

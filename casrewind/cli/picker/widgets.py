@@ -281,7 +281,7 @@ class Dialog(ModalScreen[str]):
     def _question(self) -> list[str]:
         """What is asked, or the first key, and the other keys that answer."""
         if not self._answers:
-            return ["enter or escape: back to the timeline"]
+            return ["enter or escape: close"]
         asked = " ".join(filter(None, ("Go on?" if "y" in self._answers else "", self._kept)))
         return [*([asked] if asked else []), *(f"{key} {means}" for key, means in self._answers.items()), "n no"]
 
