@@ -109,7 +109,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
     command = _typed_command(client, prompt, root, environ) if client.carries_command(name) and client.events.refusal else None
     trigger, tier, source = _trigger_tier_source(client, name, prompt, fields)
     notified = source == _NOTIFIED
-    subagent, of_subagent = fields.optional_text("subagent"), fields.optional_path("subagent_transcript")
+    subagent, own_transcript = fields.optional_text("subagent"), fields.optional_path("subagent_transcript")
     of_own_turn = bool(subagent) and client.events.subagents_have_turns
     transcript = fields.path_or_raise("transcript") or _find_transcript(client, fields.text_or_raise("session"), environ)
     kinds = fields.types_in_list("background")
@@ -119,7 +119,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         trigger="" if command is not None else trigger,
         tier=tier,
         session=fields.text_or_raise("session"),
-        transcript="" if of_own_turn and not of_subagent else transcript,
+        transcript="" if of_own_turn and not own_transcript else transcript,
         prompt_id="" if notified or of_own_turn else fields.optional_text("prompt_id"),  # a notification names a future turn
         message_id=fields.optional_text("message_id"),
         turn_id="" if of_own_turn else fields.optional_text("turn_id"),
@@ -145,7 +145,7 @@ def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name:
         subagents=kinds.count("subagent"),
         tasks=len(kinds) - kinds.count("subagent"),
         subagent_type=fields.optional_text("subagent_type"),
-        subagent_transcript=of_subagent,
+        subagent_transcript=own_transcript,
     )
 
 
