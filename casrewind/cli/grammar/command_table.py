@@ -70,7 +70,7 @@ COMMANDS = {
     "receipt": Listed("Show what came from another machine, and what is lacking here", REMOTE),
     "export": Listed("Write checkpoints to standard output", REMOTE),
     "import": Listed("Read the checkpoints that export wrote", REMOTE),
-    "jump": Listed("Same as restore --both", ADVANCED),
+    "jump": Listed("Restore files and conversation, as restore --both does", ADVANCED),
     "rewrite-chat": Listed("Cut a conversation in its own session", ADVANCED),
     "adopt": Listed("Take over the checkpoints of a moved project", ADVANCED),
     "at": Listed("Show the checkpoint of an entry in a session", ADVANCED),
