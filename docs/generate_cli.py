@@ -97,7 +97,7 @@ made afresh.
 | `a` | show every checkpoint, those of other worktrees too; in the files choose all; in an open file choose all hunks |
 | space, `J`, `K` | choose a file or a directory, or several while moving; in an open file choose a hunk |
 | `c`, `t`, `b` | restore files, fork the conversation, or both: to before the turn, the edit or the restore of the row, or to its save; only chosen files and hunks, if there are any. In an open file, and in filtered files, something must be chosen first. The picker shows the plan and asks |
-| `x` | take back what the turn changed, and keep what was done since: all of it, the chosen files and hunks, or the open file. The picker shows the plan and asks |
+| `x` | take back what the turn changed, or only the chosen files and hunks, or the open file; keep what was done since. The picker shows the plan and asks |
 | `i` | cut the conversation in its own session; it asks, and keeps a copy |
 | `u`, `U`, `r` | undo, undo with later edits too, redo. The picker shows the plan and asks |
 | `o` | finish or reverse an interrupted restore |

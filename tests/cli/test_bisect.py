@@ -164,7 +164,7 @@ def test_a_missing_program_is_said_with_the_way_to_link_it(bisect, turns, scratc
     plant(turns, {"check.sh": b'#!/bin/sh\ntest "$(cat price)" -lt 5\n'})
     os.chmod(turns / "check.sh", 0o755)
     found = bisect("--", "./check.sh", code=16)
-    assert "cannot run ./check.sh" in found.err and "--with ./check.sh links that of the project" in found.err
+    assert "cannot run ./check.sh" in found.err and "--with ./check.sh links the project's" in found.err
     assert "first bad: @3" in bisect("--with", "./check.sh", "--", "./check.sh", code=0).out
     os.chmod(turns / "check.sh", 0o644)
     assert "Permission denied" in bisect("--with", "check.sh", "--", "./check.sh", code=16).err and os.listdir(scratch) == []

@@ -466,7 +466,7 @@ def test_a_store_that_cannot_be_used_is_a_problem_of_whoever_has_hooks(doctor, c
 def test_a_data_directory_that_cannot_be_made_is_a_problem(doctor, home, tmp_path):
     doctor.command("install", "claude", code=0)
     put(str(tmp_path / "file"), "")
-    doctor.problem("no store can be made", "CASREWIND_HOME", CASREWIND_HOME=str(tmp_path / "file" / "below"))
+    doctor.problem("casrewind cannot write to", "CASREWIND_HOME", CASREWIND_HOME=str(tmp_path / "file" / "below"))
 
 
 def test_where_no_project_can_be_the_rest_is_looked_at(home, tmp_path):

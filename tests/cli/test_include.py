@@ -105,7 +105,7 @@ def test_with_shared_the_rules_are_in_the_project(casrewind, project):
     assert rules_of(casrewind)[0] == ["/.env"] and ".env" not in held(casrewind, project), "private rules win"
     casrewind("include", ".env", code=0)
     done = casrewind("exclude", "--shared", ".env", code=3)  # the private rule still includes it, and is named
-    assert done.out.startswith(".casrewindignore: removed !/.env\n.env is captured by the next save: private rules (")
+    assert done.out.startswith(".casrewindignore: removed !/.env\nthe next save captures .env: private rules (")
     assert not (project / ".casrewindignore").exists()
 
 
@@ -144,7 +144,7 @@ def test_what_stays_out_for_another_reason_is_named_with_exit_code_3(casrewind, 
 
 
 @pytest.mark.parametrize(("path", "line"), [
-    ("a.py", "a.py is captured by the next save"),
+    ("a.py", "the next save captures a.py"),
     (".env", ".env is ignored: .gitignore, line 1: .env"),
     ("data/x.db", "data is ignored: .gitignore, line 3: data/"),
     ("new.sqlite3", "new.sqlite3 is ignored: .gitignore, line 2: *.sqlite3"),
@@ -154,15 +154,15 @@ def test_what_stays_out_for_another_reason_is_named_with_exit_code_3(casrewind, 
     ("a.py/x", "a.py/x does not exist; a save would capture it"),
     ("data", "data is ignored: .gitignore, line 3: data/"),
     ("none/node_modules/", "none/node_modules is ignored: .gitignore, line 4: node_modules"),
-    ("link", "link is captured by the next save"),
+    ("link", "the next save captures link"),
     ("link/x.db", "link is a link: a save captures the link, and not what is behind it"),
     ("link/", "link is a link: a save captures the link, and not what is behind it"),
-    ("here", "here is captured by the next save"),
+    ("here", "the next save captures here"),
     ("here/", "what is in here/ is ignored, unless another rule includes it: here/.gitignore, line 1: *"),
     ("below/.", "each directory in below/ is ignored, unless another rule includes it: below/.gitignore, line 1: */"),
-    ("src/", "src/ is captured by the next save"),
-    ("src/..", ". is captured by the next save"),
-    (".", ". is captured by the next save"),
+    ("src/", "the next save captures src/"),
+    ("src/..", "the next save captures ."),
+    (".", "the next save captures ."),
 ])  # fmt: skip
 def test_why_names_the_rule(casrewind, project, path, line):
     plant(project, {"here/.gitignore": b"*\n!.gitignore\n!kept\n", "here/kept": b"", "below/.gitignore": b"*/\n", "src/a": b""})
@@ -250,7 +250,7 @@ def test_why_names_caches_and_stores_as_a_save_does(casrewind, root):
     assert casrewind("why", "cache/below/x").out == "cache is not captured: cache directory\n"
     assert casrewind("why", "cache").out == "cache is not captured: cache directory\n"
     assert casrewind("why", "inner/ledger").out == "inner is not captured: casrewind store\n"
-    assert casrewind("why", "other/a").out == "other/a is captured by the next save\n"
+    assert casrewind("why", "other/a").out == "the next save captures other/a\n"
 
 
 @pytest.mark.parametrize("command", [("restore", "before", "--yes"), ("restore", "before", "-n")])

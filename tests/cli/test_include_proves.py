@@ -130,7 +130,7 @@ def test_with_shared_what_other_rules_still_decide_is_named(run, root):
     assert "data/y" in held(run)
     plant(root, {"sub/.casrewindignore": b"!*.log\n", "sub/a.log": b"1", "b.log": b"2"})
     done = run("exclude", "--shared", "*.log", code=3)
-    assert "sub/a.log is captured by the next save: sub/.casrewindignore, line 1: !*.log" in done.out and "b.log" not in done.out
+    assert "the next save captures sub/a.log: sub/.casrewindignore, line 1: !*.log" in done.out and "b.log" not in done.out
     assert "*.log: 1 path that it matches is left out from now on" in done.out
     assert "*.log: nothing that it matches changes" in run("exclude", "--shared", "*.log", code=3).out
 

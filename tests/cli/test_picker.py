@@ -658,7 +658,7 @@ def test_files_that_a_filter_hides_are_not_restored(wrecked, root, home):
         await stage.press("enter")
         await stage.until(lambda text: "logo.bin" not in text)
         await stage.press("c")
-        await stage.shows("the filter hides files: a chooses those that it shows, escape ends it")
+        await stage.shows("the filter hides files: press a to choose those shown, escape to end it")
         await stage.press("a")
         await stage.shows("1 chosen")
         await stage.press("c")

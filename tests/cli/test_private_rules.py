@@ -57,7 +57,7 @@ def test_nothing_is_written_into_the_project(casrewind, project):
 def test_why_and_status_name_the_rule_and_where_it_is(casrewind, project):
     casrewind("include", ".env", "*.key", code=0)
     place = place_of(casrewind)
-    assert casrewind("why", ".env").out == f".env is captured by the next save: private rules ({place}), line 1: !/.env\n"
+    assert casrewind("why", ".env").out == f"the next save captures .env: private rules ({place}), line 1: !/.env\n"
     (found,) = casrewind.json("why", "new.key")["paths"]
     assert found["rule"] == {"file": str(place), "line": 2, "directory": "", "text": "!*.key"}
     said = casrewind("status", code=0).out

@@ -135,7 +135,7 @@ def _not_run_error(program: str, error: OSError) -> errors.BisectError:
     shown = printable(program)
     hint = ""
     if os.path.dirname(program) and not os.path.isabs(program):
-        hint = f"the command runs in a copy of the state, which may lack it: --with {shown} links that of the project"
+        hint = f"bisect runs the command in a copy of the state, where it may be missing: --with {shown} links the project's"
     return errors.BisectError(f"cannot run {shown}: {error.strerror}", hint)
 
 

@@ -120,7 +120,7 @@ def _root_and_hook_problems(settings: Settings, directory: str) -> tuple[str | N
         place = os.path.dirname(place)
     if not (os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK)):
         where = printable(place)
-        lacks.append(f"no store can be made or written below {where}: make it a directory of yours, or set CASREWIND_HOME to another")
+        lacks.append(f"casrewind cannot write to {where}: make it a directory that you can write to, or set CASREWIND_HOME to another")
     try:
         return find_root(directory, settings).path, lacks
     except errors.RootRefused:

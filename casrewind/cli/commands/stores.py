@@ -38,7 +38,7 @@ COMMAND = Command(
 def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind stores."""
     if settings.store is not None:
-        raise errors.UsageError("stores lists all of the data directory", "leave --store out")
+        raise errors.UsageError("stores lists every store in the data directory, not a single one", "leave --store out")
     if options.prune_missing is not None:
         return _prune_stores(settings, options)
     if options.dry_run or options.yes:

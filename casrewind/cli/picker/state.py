@@ -221,7 +221,7 @@ class PickerState:
         if pane == "patch":
             return "no hunk is chosen: space chooses one, escape leaves the file"
         if self.tree.words and pane == "files":
-            return "the filter hides files: a chooses those that it shows, escape ends it"
+            return "the filter hides files: press a to choose those shown, escape to end it"
         return _DROPPED if self.dropped == row.key else ""
 
     def set_preview(self, found: RowPreview, row: PickerRow | None, words: str) -> bool:

@@ -24,7 +24,7 @@ def verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
     if saved:
         return f"{name} is saved in {saved}{where}"
     if verdict.reason == ignored.CAPTURED:
-        return f"{name} is captured by the next save{where}"
+        return f"the next save captures {name}{where}"
     if verdict.reason == ignored.MISSING:
         return f"{name} does not exist; a save would capture it{where}"
     if verdict.reason == ignored.IGNORED:
