@@ -1,10 +1,9 @@
 """Claude Code's transcripts: the kinds of lines, the tree that they form, and where a rewind cuts it.
 
-The danger prevented here: a rewound conversation contains turns that the user abandoned, or the client rejects it. The
-lines with a uuid form a tree. A rewind inside the client removes no lines; the next prompt only points further back.
-Lines of unknown kinds are in that tree, too: of some sessions more than a third of the tree were lines about progress.
-The user sees one branch, from the newest leaf up. So a transcript is cut after the parent of a prompt, and never inside
-a batch of tool calls. The calls of a batch form a chain, so their results are not all on that branch.
+The danger prevented here: a rewound conversation contains turns that the user abandoned, or the client rejects it. The lines with a uuid
+form a tree. A rewind inside the client removes no lines; the next prompt only points further back. Lines of unknown kinds are in that
+tree, too: in some sessions more than a third of it. The user sees one branch, from the newest leaf up. So a cut is after the parent of a
+prompt, and never inside a batch of tool calls. The calls of a batch form a chain, so their results are not all on that branch.
 """
 
 import os

@@ -109,9 +109,9 @@ def dialogs(title):
         "copy": (widgets.Dialog(title, ["p a/path", "i c123", f"t {title}"], [("p", "path"), ("i", "id"), ("t", "text of the prompt")]),
                  ("p path", "i id", "t text of the prompt", "n no")),
         "label": (widgets.Question(title, "given"), ("given", "enter: go on", "escape: leave it")),
-        "message": (widgets.Dialog(title, lines), ("enter or escape: back", "- a/path")),
+        "message": (widgets.Dialog(title, lines), ("enter or escape: close", "- a/path")),
         "patch": (widgets.PatchDialog(title, lines), ("enter or escape: back", "- a/path")),
-        "help": (widgets.HelpDialog(), ("enter or escape: back", "j k")),
+        "help": (widgets.HelpDialog(), ("enter or escape: close", "j k")),
     }  # fmt: skip
 
 

@@ -142,10 +142,10 @@ def test_a_live_session_is_so_far(three, casrewind, root):
     three.prompt("d", "the next job")
     plant(root, {"now": b"n\n"})
     alive(three)
-    assert casrewind("diff", "@1", code=0).out.startswith('@1 "the next job", running, 0 s ago: from ')
+    assert re.match(r'@1 "the next job", running, \d+ s ago: from ', casrewind("diff", "@1", code=0).out)
     assert "  running, or stopped with Esc: what it changed so far" in casrewind("show", code=0).out
     line = casrewind("list", code=0).out.splitlines()[0]
-    assert line.split()[:9] == ["@1", "the", "next", "job", "(running)", "0", "s", "ago", "so"]
+    assert re.match(r"\s*@1\s+the next job \(running\)\s+\d+ s ago\s+so ", line), line
     assert casrewind.json("list")["turns"][0]["running"] is True
 
 

@@ -43,7 +43,7 @@ def test_work_goes_on_beside_three_questions_and_after_the_first_restore_the_oth
         process("save", code=0)
         process("gc", code=0)
         await stage.press("y")
-        await stage.shows("Done", "casrewind undo takes this back")
+        await stage.shows("Not all of it was done", "u takes this back")
 
     run_picker(root, home, story)
     assert picture(root) == pictures[0] | {b"later.md": picture(root)[b"later.md"]}, "what appeared since the question stays"
