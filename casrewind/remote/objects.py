@@ -152,10 +152,10 @@ class Objects:
 
     def _counted(self, rows: "Iterable[_Row]") -> "Iterator[_Row]":
         """The same rows. Raises RemoteError if they do not end, or fill the memory: that of this list and of those just before it."""
-        self._resident = self._resident or heap.resident_bytes()
+        self._resident = before = self._resident or heap.resident_bytes()  # a request of another thread ends it
         for row in rows:
             self._names += 1
-            if self._names > _MOST_NAMES or (self._names % _PAGE == 0 and heap.resident_bytes() - self._resident > _MOST_GROWN):
+            if self._names > _MOST_NAMES or (self._names % _PAGE == 0 and heap.resident_bytes() - before > _MOST_GROWN):
                 raise errors.RemoteError(
                     f"{self.url} lists {self._names:,} objects and goes on: more than casrewind takes",
                     "look at the bucket with its own tools; a URL for each project keeps lists short"

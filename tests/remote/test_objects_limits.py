@@ -149,3 +149,21 @@ def test_no_list_takes_the_memory_of_a_command(machine, server, words, lists):
     """On 2026-11-28 at most 275 MB and 8 s each, remote verify and gc; pull 264 MB."""
     server.lists = lists
     assert "and goes on: more than casrewind takes" in measured(machine, server, *words)
+
+
+def test_a_request_of_another_thread_ends_no_list(tmp_path, monkeypatch):
+    """A pull reads pieces while it lists: the memory of before the list counts, whatever the process has by then."""
+    objects = Objects(f"file://{tmp_path}")
+    for number in range(5):
+        objects.put_new(f"a/{number}", b"x")
+    rows = objects._place.list
+
+    def list_and_get(*given):
+        for row in rows(*given):
+            objects.get("a/0")
+            yield row
+
+    monkeypatch.setattr(objects._place, "list", list_and_get)
+    monkeypatch.setattr(product, "_PAGE", 1)
+    monkeypatch.setattr(product.heap, "resident_bytes", lambda: 1 << 40)
+    assert len(objects.list("a")) == 5
