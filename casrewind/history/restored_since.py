@@ -4,7 +4,7 @@ The danger prevented here: an agent believes in files that a person took back, a
 what it cannot know, and nothing else: not what its own shell did, and not a restore to where its conversation was cut.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .. import errors
 from .._typing import NamedTuple
@@ -14,7 +14,7 @@ from ..model import checkpoint as checkpoints
 from ..model import manifest
 from ..model import rewind_record as rewinds
 from ..model.manifest import DIR, Entry
-from ..model.undo_history import ABORT, CONTINUE, REDO, RESTORE, UNDO, Operation
+from ..model.undo_history import ABORT, CONTINUE, REDO, RESTORE, UNDO, Operation, find_origins
 
 _REVERSED = {UNDO: (RESTORE, REDO), REDO: (UNDO,)}
 """{operation: those that it reverses}."""
@@ -69,7 +69,9 @@ def restored_since(context: Context, event: Event, since: int) -> RestoredSince 
     if not written and not removed and is_whole:
         return None
     left = _without_reversed(found) or found[-1:]  # an undo that kept a path is no whole reversal
-    return RestoredSince(tuple(_what_was_done(context, event, operation) for operation in left), written, removed, is_whole)
+    whole = context.store.operations() if any(operation.op in (UNDO, REDO) for operation in left) else ()
+    origins = find_origins(operation for operation in whole if operation.worktree == context.root.key)
+    return RestoredSince(tuple(_what_was_done(context, event, operation, origins) for operation in left), written, removed, is_whole)
 
 
 def _began_before(context: Context, end: Operation, since: int) -> bool:
@@ -108,13 +110,13 @@ def _written_and_removed_paths(context: Context, operations: Sequence[Operation]
     return written, tuple(path for path, (_, after) in shown if after is None), is_whole
 
 
-def _what_was_done(context: Context, event: Event, operation: Operation) -> Done:
+def _what_was_done(context: Context, event: Event, operation: Operation, origins: Mapping[str, Operation]) -> Done:
     target = context.store.checkpoint(operation.target)
     turn = prompt = ""
     if target is not None and target.trigger == checkpoints.PROMPT and target.agent != checkpoints.RUN:
         is_own = (target.agent, target.session) == (event.agent, event.session)
         turn, prompt = ("own", target.prompt) if is_own else ("other", "")
-    of = _name_of_operation(context, _operation_in_the_beginning(context, operation)) if operation.op in (UNDO, REDO) else ""
+    of = _name_of_operation(context, origins.get(operation.safety)) if operation.op in (UNDO, REDO) else ""
     return Done(_name_of_operation(context, operation), operation.session, turn, prompt, of)
 
 
@@ -124,22 +126,3 @@ def _name_of_operation(context: Context, operation: Operation | None) -> str:
         return RESTORE
     safety = context.store.checkpoint(operation.safety)
     return safety.more.op if safety is not None and safety.more.op else operation.op
-
-
-def _operation_in_the_beginning(context: Context, reversal: Operation) -> Operation | None:
-    """The restore, revert or take that an undo or redo is about; None if that was forgotten."""
-    done: list[Operation] = []
-    undone: list[Operation] = []
-    for one in context.store.operations():
-        if one.worktree != reversal.worktree or one.op not in (RESTORE, UNDO, REDO):
-            continue
-        if one.op == RESTORE:
-            done, undone = [*done, one], []
-            continue
-        first, then = (done, undone) if one.op == UNDO else (undone, done)
-        is_known = bool(first) and first[-1].target == one.target
-        if is_known:
-            then.append(first.pop())
-        if one.safety == reversal.safety:
-            return then[-1] if is_known else None
-    return None

@@ -154,6 +154,24 @@ def history_after(history: History, operation: Operation) -> History:
     return History((*history.undo, step)[-UNDO_STEPS:], history.redo[:-1], operation.current)
 
 
+def find_origins(operations: Iterable[Operation]) -> dict[str, Operation]:
+    """{safety checkpoint of an undo or redo: the restore, revert or take that it is about}. `operations`: those of one worktree, the oldest
+    first. An undo or redo of one that was forgotten is missing."""
+    found: dict[str, Operation] = {}
+    done: list[Operation] = []
+    undone: list[Operation] = []
+    for one in operations:
+        if one.op == RESTORE:
+            done.append(one)
+            undone.clear()
+        elif one.op in (UNDO, REDO):
+            step, other = (done, undone) if one.op == UNDO else (undone, done)
+            if step and step[-1].target == one.target:
+                other.append(step.pop())
+                found[one.safety] = other[-1]
+    return found
+
+
 _UNDO_LIST, _REDO_LIST, _CURRENT_ID, _OF = 1, 2, 3, 4
 
 

@@ -30,9 +30,9 @@ from ..worktree import root as roots
 from . import cut_clones
 from . import remote_config as configs
 from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, own_records
-from .chain import ChainReader
 from .connect import AskPassphrase, find_key, read_head
 from .fetch import ChainRecords, store_arriving
+from .machines import name_of_chain
 from .objects import Objects, endpoint_of
 from .piece_names import PieceInfo
 from .pull import ORIGIN, allowed_characters, chains_listed, read_chain
@@ -151,7 +151,7 @@ def _receipt_of(context: Context, machine: str, point: Checkpoint, chat: Chat | 
 def open_unjoined(
     wanted: RemoteConfig, environ: Mapping[str, str], key_file: str, ask: AskPassphrase | None
 ) -> tuple[Remote, bytes, bytes]:
-    """Returns (the remote of which no project here knows, its head, its key). Raises RemoteError."""
+    """Returns (a remote that no project here pushes to, its head, its key). Raises RemoteError."""
     refuse_without_libraries()
     given = configs.key_from(environ, file=key_file, command=wanted.key_command)
     objects = Objects(wanted.url, wanted.options)
@@ -262,8 +262,7 @@ def _note_on_namesakes(remote: Remote, found: ChainRecords, name: str) -> str:
     newest = sorted(chains_listed(remote), key=lambda one: -max(piece.modified_ns for piece in one[1]))
 
     def name_in(one: tuple[str, Sequence[PieceInfo]]) -> str:
-        head = ChainReader(remote.objects, remote.keys, one[1]).open_newest()
-        return "" if head is None or head.is_end else allowed_characters(head.table.machine)
+        return name_of_chain(remote, one[1]) or ""
 
     with ThreadPoolExecutor(8) as threads:
         machines = [*threads.map(name_in, newest[:_NAMESAKES])]

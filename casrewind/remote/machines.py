@@ -1,6 +1,6 @@
 """What each machine pushed to a remote: its newest checkpoint, how many there are, and their size.
 
-Nothing is changed, and no project is needed: whoever wants to clone looks here first.
+It changes nothing and needs no project: who wants to clone looks here first.
 """
 
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class PushedMachines(NamedTuple):
     rest: int
     """Chains that are not shown, and mostly not looked at: some may have ended."""
     unreadable: int
-    """Chains of which nothing can be read: whose they are is unknown."""
+    """Chains that cannot be read at all. Their machines are unknown."""
 
 
 def list_machines(remote: Remote, most: int | None = NEWEST_SHOWN, text: str = "") -> PushedMachines:
@@ -62,7 +62,7 @@ def list_machines(remote: Remote, most: int | None = NEWEST_SHOWN, text: str = "
     with ThreadPoolExecutor(_ASKED_TOGETHER) as threads:
         while looked < len(chains) and (most is None or len(found) < most):
             together = chains[looked : looked + _ASKED_TOGETHER]
-            names = [*threads.map(lambda one: _name_in(remote, one[1]), together)]
+            names = [*threads.map(lambda one: name_of_chain(remote, one[1]), together)]
             found += [(name, *one) for name, one in zip(names, together, strict=True) if name and text in name]
             looked, unreadable = looked + len(together), unreadable + names.count(None)
         shown = found[:most]
@@ -71,7 +71,7 @@ def list_machines(remote: Remote, most: int | None = NEWEST_SHOWN, text: str = "
     return PushedMachines(described, len(chains) - looked + len(found) - len(shown), unreadable)
 
 
-def _name_in(remote: Remote, pieces: Sequence[PieceInfo]) -> str | None:
+def name_of_chain(remote: Remote, pieces: Sequence[PieceInfo]) -> str | None:
     """The name of the machine that pushed a chain; "" if the chain has ended, None if nothing of it can be read."""
     newest = ChainReader(remote.objects, remote.keys, pieces).open_newest()
     if newest is None:

@@ -14,7 +14,7 @@ from ...history.checkpoint_names import ReferencePlace
 from ...messages import age_in_words, plural, printable
 from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
 from ...model.plan import Plan
-from ...model.undo_history import REDO, REVERT, UNDO, Step
+from ...model.undo_history import REDO, REVERT, UNDO, Step, find_origins
 from ..show.left_out import lost_rule_lines
 from ..show.restored import RestoreTarget, first_words, name_of, quoted_title, turn_details
 from ..show.text import Line
@@ -122,12 +122,8 @@ def _made_at_first(context: Context, made: Checkpoint | None) -> Checkpoint | No
     """The safety checkpoint of the restore, revert or take that an undo or redo is about. `made`: the one of the undo or redo."""
     if made is None or made.more.op not in (UNDO, REDO):
         return made
-    from ...history.worktree_timeline import WorktreeTimeline
-
-    with suppress(errors.CasrewindError):
-        origin = WorktreeTimeline(context).with_checkpoint(made.more.target).origin_of(made.id)
-        return context.store.checkpoint(origin) or made
-    return made
+    origin = find_origins(one for one in context.store.operations() if one.worktree == context.root.key).get(made.id)
+    return made if origin is None else context.store.checkpoint(origin.safety) or made
 
 
 def _operation_in_words(context: "Context", goal: str, made: Checkpoint | None) -> tuple[str, str]:

@@ -170,7 +170,7 @@ def saved_first_line(found: "SavedFirst") -> str:
 
 
 def new_files_line(names: Sequence[bytes]) -> str:
-    """The files whose content the remote has not, by name, "" for none. A moved file is none. A long name loses its end."""
+    """Names the files whose content is new to the remote, "" for none. A moved file is not new. A long name loses its end."""
     shown = ", ".join(cut_to(printable(name), _WIDTH) for name in names[:_SHOWN])
     more = len(names) - _SHOWN
     return f"  {plural(len(names), 'file')} new to the remote: {shown}{f' and {more:,} more' if more > 0 else ''}" if names else ""
