@@ -113,7 +113,7 @@ def _take_turns(items):
         if turns is None and (len(found) < MANY or any("long" in item.keywords for item in found)):
             continue
         for place, item in enumerate(found):
-            if not sample_start.is_its_turn(name, 0 if is_whole else place, turns or (4 if len(found) >= VERY_MANY else 3)):
+            if not sample_start.is_its_turn(name, 0 if is_whole else place, turns or (6 if len(found) >= VERY_MANY else 4)):
                 item.add_marker(pytest.mark.long)
 
 
