@@ -35,8 +35,8 @@ _SECONDS = {word: seconds for seconds, words in _UNITS.items() for word in words
 _MAX_AGE = 1000 * 365 * 86400.0
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _MAX_BYTES = 1 << 62
-_SHOWN = 60  # characters of invalid input in a message
-_LONGEST = 200  # characters of a size or an age: the patterns above need quadratic time
+_QUOTED = 60  # characters of invalid input in a message
+_INPUT_LENGTH = 200  # characters of a size or an age: the patterns above need quadratic time
 MOST_TOML = 64 << 10
 """Size limit of a configuration file in bytes, for users and projects."""
 _LONG_KEY = r"""(?:(?:(?<![\w-])[\w-]++|(?<!\\)"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){32}"""
@@ -96,14 +96,14 @@ class Project(NamedTuple):
 
 def _shortened_quote(text: str) -> str:
     """User input, shortened for a one-line message."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")
+    return repr(text if len(text) <= _QUOTED else text[:_QUOTED] + "...")
 
 
 def parse_size(text: str, what: str) -> int:
     """Bytes in "5GiB", "300 MB", "4096". Raises UsageError."""
     import re
 
-    match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII) if len(text) <= _LONGEST else None
+    match = re.fullmatch(_SIZE, text, re.IGNORECASE | re.ASCII) if len(text) <= _INPUT_LENGTH else None
     if match is None:
         raise errors.UsageError(f"{what}: {_shortened_quote(text)} is not a size", "write it like 5GiB, 300MB or 4096")
     number, power, binary = match.groups()
@@ -117,7 +117,7 @@ def parse_age(text: str, what: str) -> float:
     """Seconds in "30d", "12 hours", "1d12h", or in ISO 8601: "P30D", "PT12H". Raises UsageError."""
     import re
 
-    word = text.strip().lower() if len(text) <= _LONGEST else ""
+    word = text.strip().lower() if len(text) <= _INPUT_LENGTH else ""
     result = None
     iso = re.fullmatch(_ISO_AGE, word, re.ASCII)
     if iso is not None and any(iso.groups()):
@@ -294,7 +294,7 @@ def parse_toml(text: str, origin: str) -> "JsonObject":
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # TOMLDecodeError; a number that is too long, a list that is too deep
         said = str(error)  # may contain the whole of a long key
-        raise _refused_error(origin, said if len(said) <= _LONGEST else f"{said[:_SHOWN]} ... {said[-_SHOWN:]}") from error
+        raise _refused_error(origin, said if len(said) <= _INPUT_LENGTH else f"{said[:_QUOTED]} ... {said[-_QUOTED:]}") from error
 
 
 def _value_or_raise(kind: str, value: object, what: str) -> Any:  # its type follows from `kind`
@@ -330,5 +330,5 @@ def _parse_age_above_zero(text: str, what: str) -> float:
 def _unknown_key_error(name: str, known: Mapping[str, object], where: str, what: str) -> errors.UsageError:
     import difflib
 
-    near = difflib.get_close_matches(name[:_SHOWN], known, n=1, cutoff=0.0)
+    near = difflib.get_close_matches(name[:_QUOTED], known, n=1, cutoff=0.0)
     return errors.UsageError(f"{where}: unknown {what} {_shortened_quote(name)}", f"did you mean {near[0]!r}?")

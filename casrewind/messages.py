@@ -29,6 +29,11 @@ def printable(path: bytes | str | os.PathLike[str]) -> str:
     return text if text.isprintable() else "".join(escaped)
 
 
+def session_in_words(agent: str, session: str) -> str:
+    """A conversation for a message: its client, and as much of its id as tells it from others."""
+    return printable(f"{agent} {session[:8]}".strip())
+
+
 def shell_quoted(word: bytes | str) -> str:
     """A word quoted for a shell, and printable: a paste gives the same bytes (in bash, zsh and ksh, if there are control characters)."""
     import shlex

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .store.store import Store
 
 _CONFIG, _USERS_CONFIG = b".git/config", b"(git's configuration)"
-_SHOWN = 3  # faults reported per file
+_FAULTS_REPORTED = 3  # faults reported per file
 KEEP_LAST = 10
 """Checkpoints per worktree that the default age limit never deletes."""
 
@@ -311,8 +311,8 @@ def project_faults(own: config.Project) -> list[Skip]:
     name, faults = config.PROJECT_FILE.encode(), own.faults
     found = [domains.reason_with_detail(domains.UNREADABLE_RULES, own.lost)] if own.lost else []
     if faults:
-        more = f"; and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
-        found.append(domains.reason_with_detail(domains.SETTINGS, "; ".join(faults[:_SHOWN]) + more))
+        more = f"; and {len(faults) - _FAULTS_REPORTED} more" if len(faults) > _FAULTS_REPORTED else ""
+        found.append(domains.reason_with_detail(domains.SETTINGS, "; ".join(faults[:_FAULTS_REPORTED]) + more))
     return [Skip(name, printable(reason)) for reason in found]
 
 

@@ -15,7 +15,7 @@ from .. import fsio
 from .._typing import NamedTuple
 
 _SPECIAL = str.maketrans({character: "\\" + character for character in '\\"$`'})
-_MOST = 1 << 20  # bytes of an existing file that are searched for the lines
+_SETTINGS_BYTES = 1 << 20  # bytes of an existing file that are searched for the lines
 
 
 class ClientProcess(NamedTuple):
@@ -86,7 +86,7 @@ def append_unless_there(path: str, data: bytes) -> None:
     with suppress(FileNotFoundError):
         if not stat.S_ISREG(os.lstat(path).st_mode):
             return  # clients name only regular files
-        if data in fsio.read_file(path, _MOST):
+        if data in fsio.read_file(path, _SETTINGS_BYTES):
             return
     with fsio.closing(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)) as fd:
         fsio.write_all(fd, data)

@@ -43,7 +43,7 @@ _KINDS = {
     ),
 }
 _SAID = frozenset({transcript.PROMPT, transcript.ASSISTANT})
-_LONGEST = 200  # bytes of a directory's name that Pi makes of a working directory
+_DIRNAME_BYTES = 200  # bytes of a directory's name that Pi makes of a working directory
 
 
 _ARGUMENTS = ("--mode", "rpc", "--no-session", "--offline")
@@ -212,7 +212,7 @@ class PiClient(client.ConversationClient):
         if (
             old.startswith("--")
             and old.endswith("--")
-            and len((encoded := _sessions_dirname(cwd)).encode("utf-8", "surrogatepass")) <= _LONGEST
+            and len((encoded := _sessions_dirname(cwd)).encode("utf-8", "surrogatepass")) <= _DIRNAME_BYTES
         ):
             directory = os.path.join(os.path.dirname(directory), encoded)
         return os.path.join(directory, f"{stamp}_{session}.jsonl")

@@ -20,7 +20,7 @@ from ..messages import printable
 
 _KEPT = 64 << 10
 """Bytes kept of each stream; further bytes are read and dropped."""
-_STEP = 0.02
+_POLL_SECONDS = 0.02
 ANSWER_SECONDS = 30.0
 """Time for an answer of a client's program, also on a busy machine."""
 _ANSWER_MOST = 4 << 20
@@ -82,7 +82,7 @@ def _read_until_end(child: "subprocess.Popen[bytes]", kept: Mapping[int, bytearr
                 child.wait(left)
             return child.returncode is not None
         ended = child.poll() is not None
-        ready = select.select(streams, (), (), 0 if ended else min(_STEP, left))[0]
+        ready = select.select(streams, (), (), 0 if ended else min(_POLL_SECONDS, left))[0]
         if ended and not ready:
             return True  # other processes that hold the pipes are not waited for
         for fd in ready:

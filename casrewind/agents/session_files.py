@@ -23,7 +23,7 @@ from .client import ConversationClient
 from .transcript import is_session_id
 
 _READ = 1 << 18  # bytes of a transcript in which its working directory is looked for
-_MOST = 200  # newest transcripts that are looked at
+_TRANSCRIPTS_TRIED = 200  # newest transcripts that are looked at
 _NAME = 180
 """Characters of a root that its directory's name always has. A client replaces the rest of a long root by a hash."""
 
@@ -88,7 +88,7 @@ class FoundTranscript(NamedTuple):
 
 def find_newest_transcript(homes: Homes, root: str, session: str = "") -> FoundTranscript | None:
     """The transcript of a root that was written last; with `session` only that session's."""
-    found = _find_transcripts_newest_first(homes, root, session)[:_MOST]
+    found = _find_transcripts_newest_first(homes, root, session)[:_TRANSCRIPTS_TRIED]
     return next((one for one in found if session in ("", one.session) and _ran_in_project(one.path, root)), None)
 
 

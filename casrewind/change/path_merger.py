@@ -34,7 +34,7 @@ ASIDE, THEIRS, MARKERS = "", "theirs", "markers"
 DAMAGED = "damaged"
 """The word for why a path is left alone whose content is damaged in the store."""
 _UNCLEAR = "not captured at the end of the turn, and not as it was before"
-_SHOWN = 3  # ranges of lines
+_RANGES_NAMED = 3  # ranges of lines
 
 
 class PathContents:
@@ -203,6 +203,6 @@ class PathMerger:
 
 def lines_in_words(found: Sequence[tuple[int, int]]) -> str:
     """Ranges of lines: "lines 3-5, 9"."""
-    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found[:_SHOWN])
-    more = f" and {plural(len(found) - _SHOWN, 'more place')}" if len(found) > _SHOWN else ""
+    shown = ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in found[:_RANGES_NAMED])
+    more = f" and {plural(len(found) - _RANGES_NAMED, 'more place')}" if len(found) > _RANGES_NAMED else ""
     return f"line{'' if shown.isdigit() else 's'} {shown}{more}"

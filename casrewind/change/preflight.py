@@ -30,7 +30,7 @@ STOP_IT = "stop it first, or go ahead with --open-files"
 FINISH_FIRST = "finish it with casrewind restore --continue, or take it back with casrewind restore --abort"
 OTHER_PATHS = "restore elsewhere with --to DIR, or only other paths with -- PATH"
 _SPARE = 1 << 20  # bytes that must remain free after a restore
-_SHOWN = 5  # damaged paths named in a message
+_DAMAGED_NAMED = 5  # damaged paths named in a message
 _AT_ONCE = 100  # blobs looked up together
 _IMMUTABLE_IN_WORDS, _APPEND_IN_WORDS = "immutable (chattr -i removes that)", "append-only (chattr -a removes that)"
 _GET_FLAGS = 2 << 30 | struct.calcsize("l") << 16 | ord("f") << 8 | 1
@@ -227,8 +227,8 @@ def refuse_lost_content(lost: Sequence[Kept], hint: str) -> None:
     """Raise StoreDamaged with the paths in `lost`, if there are any."""
     if not lost:
         return
-    shown = "; ".join(f"{paths.lossy_text(item.path)}: {item.reason}" for item in lost[:_SHOWN])
-    more = f"; and {len(lost) - _SHOWN} more" if len(lost) > _SHOWN else ""
+    shown = "; ".join(f"{paths.lossy_text(item.path)}: {item.reason}" for item in lost[:_DAMAGED_NAMED])
+    more = f"; and {len(lost) - _DAMAGED_NAMED} more" if len(lost) > _DAMAGED_NAMED else ""
     raise errors.StoreDamaged(
         f"damaged store, nothing was changed: {shown}{more}", f"{hint}; casrewind verify shows everything that is affected"
     )

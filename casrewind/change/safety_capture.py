@@ -28,7 +28,7 @@ from ..worktree.protected_places import ProtectedPlaces
 from ..worktree.reader import HashSink, NotCapturable
 from ..worktree.spelling import NameSpelling, with_other_spellings
 
-_SHOWN = 10
+_OBSTACLES_NAMED = 10
 _ADVICE = "{}, or restore only other paths with -- PATH"
 _REMEDY = ")"  # ends the description of an obstacle that names what removes it
 _FORGET = 1000  # after this many absent paths, drop those with no later path below them
@@ -180,8 +180,8 @@ def describe_mount(point: bytes) -> str:
 def obstacles_error(obstacles: list[str], advice: str = "") -> errors.ContentInTheWay:
     """The error that lists the obstacles. `advice` replaces the default advice, which suits the start of a restore; {} in
     it is what to do about the obstacles."""
-    shown = "; ".join(obstacles[:_SHOWN])
-    more = f"; and {len(obstacles) - _SHOWN} more" if len(obstacles) > _SHOWN else ""
+    shown = "; ".join(obstacles[:_OBSTACLES_NAMED])
+    more = f"; and {len(obstacles) - _OBSTACLES_NAMED} more" if len(obstacles) > _OBSTACLES_NAMED else ""
     deed = "do that" if all(obstacle.endswith(_REMEDY) for obstacle in obstacles) else "move it away"
     return errors.ContentInTheWay(f"content in the way, nothing was changed: {shown}{more}", (advice or _ADVICE).format(deed))
 

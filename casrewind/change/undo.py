@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from .. import errors
 from ..context import Context
-from ..messages import age_in_words, printable
+from ..messages import age_in_words, session_in_words
 from ..model import manifest, undo_history
 from ..model import plan as plans
 from ..model import rewind_record as rewinds
@@ -25,8 +25,6 @@ from .safety_capture import CapturedState
 from .worktree_change import ChangeRecord, WorktreeChange
 
 StepInWords = Callable[[undo_history.Step], str]
-_SESSION = 8  # characters of a session id in a message
-
 
 def prepare_undo(context: Context, *, everything: bool = False, older: bool = False) -> WorktreeChange:
     """The change that undoes the newest restore: its paths, and only those. A path that was edited since is kept, unless `everything`.
@@ -65,7 +63,7 @@ def refuse_behind_rewind(context: Context, in_words: StepInWords = lambda _: "an
     if newest is None:
         return
     steps = context.store.history(context.root.key).undo
-    what = f"the newest back ({age_in_words(newest.created_ns)}, {newest.agent} {printable(newest.parent[:_SESSION])}) changed no file"
+    what = f"the newest back ({age_in_words(newest.created_ns)}, {session_in_words(newest.agent, newest.parent)}) changed no file"
     if not steps:
         raise errors.NothingToUndo(f"nothing to undo: {what}, and its old conversation is still there")
     would = f"nothing was undone: {what}, and undo would take back {in_words(steps[-1])}"

@@ -34,7 +34,7 @@ _NO_REFERENCES = ("message", "text", "url", "command")
 """Options that name no checkpoint."""
 _SCANNING = ("save", "status", "diff")
 """Commands with the memory limit of a hook: an agent runs them in any clone, and they read its rules."""
-_SHOWN = 3
+_ROOTS = 3
 """Missing roots that a message names in a project without a store."""
 
 
@@ -328,6 +328,6 @@ def _adopt_if_moved(directory: str, settings: "Settings", *, dry_run: bool) -> s
         lines.print_error(f"note: {here} was moved{'' if old == here else f' from {old}'}: {what} came along")
         return ""
     hints = "".join(
-        f"; if this project was at {printable(old)} before: casrewind adopt {shell_quoted_path(old)}" for old in found.candidates[:_SHOWN]
+        f"; if this project was at {printable(old)} before: casrewind adopt {shell_quoted_path(old)}" for old in found.candidates[:_ROOTS]
     )
     return hints + (f" ({found.problem})" if found.problem else "")

@@ -30,7 +30,7 @@ _SYSTEM_FILES_OF_MACOS = (
 # git has no such limits. Real files are far smaller. Every save reads these files: at the limits that costs a second or
 # two.
 _LARGEST_FILE = 1 << 20
-_MOST = 4 << 20  # cost limit of all files: their bytes, plus these amounts for each item
+_CONFIG_COST = 4 << 20  # cost limit of all files: their bytes, plus these amounts for each item
 _A_FILE = _A_USER = 40 << 10
 _A_LINE = 40
 _A_CONDITION, _BYTE_OF_A_CONDITION = 4 << 10, 64
@@ -134,7 +134,7 @@ class _ConfigReader:
         self.is_versioned = self.has_extension = False
         self._git_dirs = () if git_dir is None else (os.path.realpath(git_dir), os.path.abspath(git_dir))
         self._environ = environ
-        self._left = _MOST
+        self._left = _CONFIG_COST
         self._open: list[tuple[int, int]] = []  # files being read: (device, inode)
 
     def read_repository(self, git_dir: str | None, common_dir: str) -> None:

@@ -31,7 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # only a large file needs it
     from ..store.chunker import ByteSource
 
-_SHOWN = 3  # paths named in a message
+_MISSING_NAMED = 3  # paths named in a message
 _MOST_SEARCHED = 300
 """Maximum number of directories searched for a similar path."""
 
@@ -254,7 +254,7 @@ def _may_hold_path(finder: manifest.Finder, path: bytes) -> bool:
 
 
 def _not_found_error(context: Context, points: Sequence[Checkpoint], found: Sequence[bytes]) -> errors.PathNotFound:
-    names = ", ".join(printable(path) for path in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    names = ", ".join(printable(path) for path in found[:_MISSING_NAMED]) + (", ..." if len(found) > _MISSING_NAMED else "")
     held = " nor ".join(dict.fromkeys(point.id for point in points))
     said = f"no such path: {names}: neither {held} nor the worktree has {'it' if len(found) == 1 else 'one of them'}"
     for point in points:

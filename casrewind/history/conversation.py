@@ -18,7 +18,7 @@ from ..agents.prompt_matching import CheckpointPrompt, match_with_checkpoints, p
 from ..agents.session_files import Homes
 from ..agents.transcript import Prompt
 from ..context import Context
-from ..messages import printable
+from ..messages import printable, session_in_words
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
 from ..model.checkpoint import Checkpoint
@@ -31,7 +31,6 @@ from .turn_view import TurnView
 
 _LOOKED_AT = 20
 """Number of a session's newest checkpoints that are searched for in a transcript, to see if it was replaced."""
-_SESSION = 8  # characters of a session id in output
 _WORDS = 40  # characters of a prompt in output
 _NAMED = 8  # turns of a conversation that an error message names
 FILES_ALONE = "leave --chat or --both out to restore the files"
@@ -323,7 +322,7 @@ class RewindTarget(NamedTuple):
     @property
     def conversation_in_words(self) -> str:
         """The conversation in words: claude 355c4eec."""
-        return _name_in_words(self.conversation.client.name, self.conversation.session)
+        return session_in_words(self.conversation.client.name, self.conversation.session)
 
     @property
     def was_seen(self) -> bool:
@@ -405,7 +404,7 @@ def prompt_of_turn(context: Context, number: int, session: str) -> str:
     mine = session_and_ancestors(context, session)
     if turn.session not in mine or not turn.prompt_id:
         there = [one for one in view.turns if one.session in mine]
-        raise _elsewhere_error(turn, _name_in_words(turn.agent, session), there)
+        raise _elsewhere_error(turn, session_in_words(turn.agent, session), there)
     return turn.prompt_id
 
 
@@ -463,11 +462,11 @@ def _not_there_error(view: TurnView, turn: Turn, bound: _Bound) -> errors.AgentE
     title = f'@{turn.n} "{_first_words(turn.title)}"'
     if (turn.agent, turn.session) == (conversation.client.name, conversation.session):
         return errors.AgentError(
-            f"the prompt of {title} is no longer in the conversation {_name_in_words(turn.agent, turn.session)}: nothing was changed",
+            f"the prompt of {title} is no longer in the conversation {session_in_words(turn.agent, turn.session)}: nothing was changed",
             f"casrewind restore @{turn.n} restores the files of that moment",
         )
     there = [found for at in bound.opening if (point := bound.points[at]) and (found := view.turn_of(point.id)) is not None]
-    return _elsewhere_error(turn, _name_in_words(conversation.client.name, conversation.session), there)
+    return _elsewhere_error(turn, session_in_words(conversation.client.name, conversation.session), there)
 
 
 def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.AgentError:
@@ -478,8 +477,8 @@ def _elsewhere_error(turn: Turn, here: str, there: Sequence[Turn]) -> errors.Age
     numbers = sorted({found.n for found in there})
     named = ", ".join(f"@{number}" for number in numbers[:_NAMED]) + (", ..." if len(numbers) > _NAMED else "")
     return errors.AgentError(
-        f"{title} is a turn of {_name_in_words(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, its turns are "
-        f"{named or 'not in the list'}",
+        f"{title} is a turn of {session_in_words(turn.agent, turn.session)}: nothing was changed. This conversation is {here}, "
+        f"its turns are {named or 'not in the list'}",
         f"go back to {title} in its own client, or in a terminal without --session",
     )
 
@@ -489,10 +488,6 @@ def _command_error(turn: Turn) -> errors.AgentError:
         f'@{turn.n} "{_first_words(turn.title)}" is a command of casrewind run, and no prompt of a conversation: nothing was changed',
         f"casrewind restore @{turn.n} restores the files of that moment",
     )
-
-
-def _name_in_words(agent: str, session: str) -> str:
-    return f"{agent} {printable(session[:_SESSION])}"
 
 
 def _first_words(title: str) -> str:

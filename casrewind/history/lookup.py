@@ -21,7 +21,7 @@ from .checkpoint_names import LEAST_PREFIX, NEWEST, REMOTE, ReferencePlace, is_l
 if TYPE_CHECKING:
     from ..model.turn_records import Turn
 
-_SHOWN = 8
+_CANDIDATES = 8
 _Found = tuple[Checkpoint, Marked]
 _ENTRY_ORDER = ("turn_end", "tool_batch", "compact", "session_end", "session_start")
 """Triggers by how well the files of their checkpoints belong to the entry at which the conversation stood."""
@@ -92,7 +92,7 @@ def machine_place(context: Context, reference: str, everything: Sequence[_Found]
         if not known:
             raise errors.CheckpointNotFound("no checkpoint of another machine is here", "casrewind pull fetches them")
         if len(known) > 1:
-            lines = " or ".join(f"{one.name}:{rest}" for one in known[:_SHOWN]) + (" ..." if len(known) > _SHOWN else "")
+            lines = " or ".join(f"{one.name}:{rest}" for one in known[:_CANDIDATES]) + (" ..." if len(known) > _CANDIDATES else "")
             raise errors.AmbiguousReference(f"{reference!r} may mean {len(known)} machines", f"write {lines}")
         return ReferencePlace(known[0].worktree, known[0].name, rest)
     found = [one for one in known if one.plain == name] or _named_in_full(known, name)
@@ -309,7 +309,7 @@ def _find_first_possible_colon(text: str) -> int:
 def _only_one(found: list[Checkpoint], reference: str, form: str) -> Checkpoint:
     if len(found) == 1:
         return found[0]
-    shown = ", ".join(point.id for point in found[:_SHOWN]) + (", ..." if len(found) > _SHOWN else "")
+    shown = ", ".join(point.id for point in found[:_CANDIDATES]) + (", ..." if len(found) > _CANDIDATES else "")
     raise errors.AmbiguousReference(f"{form} {reference!r} names {len(found)} checkpoints: {shown}", "give the id of one")
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from .. import errors
 from ..agents.transcript import Prompt
 from ..context import Context
-from ..messages import printable, shell_quoted
+from ..messages import printable, session_in_words, shell_quoted
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from ..store import registry
@@ -22,7 +22,6 @@ from .conversation import Conversation
 
 _WAIT = 0.5
 """Seconds to wait for the lock of another project's store."""
-_SESSION = 8  # characters of a session id in output
 
 
 def refuse_or_note(
@@ -77,6 +76,6 @@ def _prompts_elsewhere(context: Context, agent: str, session: str) -> list[Check
 def _error_for_newest(agent: str, session: str, newest: Checkpoint) -> errors.CheckpointError:
     root = os.fsdecode(newest.root)
     return errors.CheckpointError(
-        f"the newest turn of {agent} {printable(session[:_SESSION])} is in {printable(root)}: nothing was changed",
+        f"the newest turn of {session_in_words(agent, session)} is in {printable(root)}: nothing was changed",
         f"casrewind -C {shell_quoted(root)} back takes it back there",
     )

@@ -14,10 +14,10 @@ from ..context import Context
 from ..history.restored_since import Done, RestoredSince, restored_since
 from ..model.undo_history import REVERT, TAKE
 
-_MOST = 600
+_NOTICE_CHARACTERS = 600
 """Characters of the whole text."""
 _MOST_PATHS = 10
-_LONGEST = 58
+_WORDS_CHARACTERS = 58
 """Characters of a prompt or a path, without its quotation marks."""
 _MOST_DONE = 2
 """Operations that are named."""
@@ -47,7 +47,7 @@ def notice_text(found: RestoredSince) -> str:
     more = len(found.done) - len(done)
     begin = f"casrewind: since your last answer {'; then '.join(done)}{f' ({more} earlier restores too)' if more else ''}. "
     texts = (f"{begin}{_sentence_with_paths(found, most)}{_ADVICE}" for most in range(_MOST_PATHS, 0, -1))
-    return next((whole for whole in texts if len(whole) <= _MOST), f"{begin}{_sentence_with_paths(found, 0)}{_ADVICE}")
+    return next((whole for whole in texts if len(whole) <= _NOTICE_CHARACTERS), f"{begin}{_sentence_with_paths(found, 0)}{_ADVICE}")
 
 
 def _deed_in_words(done: Done) -> str:
@@ -88,6 +88,6 @@ def _quote_as_data(value: str, *, keep_end: bool = False) -> str:
         " " if char.isspace() else char if char.isprintable() and char not in _UNSAFE else _REPLACEMENT for char in value.strip()
     )
     line = " ".join(line.split()) if not keep_end else line
-    if len(line) > _LONGEST:
-        line = f"...{line[3 - _LONGEST :]}" if keep_end else f"{line[: _LONGEST - 3]}..."
+    if len(line) > _WORDS_CHARACTERS:
+        line = f"...{line[3 - _WORDS_CHARACTERS :]}" if keep_end else f"{line[: _WORDS_CHARACTERS - 3]}..."
     return f'"{line}"'

@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..upkeep.adopt import Moved
 
-_SHOWN = 2  # paths that a warning names
+_LOST_NAMED = 2  # paths that a warning names
 _NAMED_IN_LINE = 3  # unprotected paths that the first line names
 _BEGINS = "casrewind: from now on this project is saved at every prompt"
 _HALF_RESTORED = (
@@ -115,8 +115,8 @@ def _removed_paths(context: Context, end: Checkpoint) -> list[bytes]:
 def _warning_of_removed_files(lost: list[bytes], most: int) -> str:
     if len(lost) <= most:
         return ""
-    named = ", ".join(printable(path) for path in lost[:_SHOWN])
+    named = ", ".join(printable(path) for path in lost[:_LOST_NAMED])
     return (
-        f"casrewind: this turn removed {len(lost):,} files ({named} and {len(lost) - _SHOWN:,} more); /casrewind show @1 lists them, "
+        f"casrewind: this turn removed {len(lost):,} files ({named} and {len(lost) - _LOST_NAMED:,} more); /casrewind show @1 lists them, "
         f"/casrewind back 1 restores the state before it"
     )

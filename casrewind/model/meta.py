@@ -7,7 +7,7 @@ from .. import errors
 MOST_KEYS = 16
 MOST_BYTES = 4096
 """Of all keys and values together, in UTF-8."""
-_SHOWN = 80
+_WORD = 80
 """Characters of a key or value in an error."""
 
 
@@ -19,7 +19,7 @@ def checked_pairs(meta: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         raise errors.UsageError(f"meta has {len(meta)} keys, and a checkpoint stores at most {MOST_KEYS}", "give fewer keys")
     pairs = tuple(meta.items())
     size = sum(
-        _checked_size(key, f"the key {key!r:.{_SHOWN}}") + _checked_size(value, f"the value of {key!r:.{_SHOWN}}") for key, value in pairs
+        _checked_size(key, f"the key {key!r:.{_WORD}}") + _checked_size(value, f"the value of {key!r:.{_WORD}}") for key, value in pairs
     )
     if "" in meta:
         raise errors.UsageError("meta has an empty key", "give it a name")

@@ -46,7 +46,7 @@ _REASONS = (
     (r"[Cc]onnection reset|IncompleteMessage|connection closed", "the connection broke"), (CUT, "its answer was cut"),
 )  # fmt: skip
 _STATUS = r"status code: (\d{3}[^:\n]*)"
-_LONGEST = 200
+_LINE_CHARACTERS = 200
 
 
 def bucket_error(url: str, verb: str, text: str) -> errors.RemoteError:
@@ -114,4 +114,4 @@ def _server_message(text: str) -> str:
         first = next(filter(None, map(str.strip, text.splitlines())), "no reason given")
         line = re.sub(r"^(?:Generic \w+ error: )?(?:Error performing .* - )?", "", first)
     line = messages.printable(line)
-    return line if len(line) <= _LONGEST else line[:_LONGEST] + "..."
+    return line if len(line) <= _LINE_CHARACTERS else line[:_LINE_CHARACTERS] + "..."

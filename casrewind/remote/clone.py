@@ -62,7 +62,7 @@ class Cloned(NamedTuple):
 
 _NAMESAKES = 64
 """Chains of which a clone looks whether they have the name that was given."""
-_SHOWN = 8
+_MACHINES_NAMED = 8
 
 
 class _ReadOnlyState(StateFiles):
@@ -269,7 +269,7 @@ def _note_on_namesakes(remote: Remote, found: ChainRecords, name: str) -> str:
     if (number := machines.count(name)) < 2:
         return ""
     others = [full_name(name, chain) for (chain, _), one in zip(newest, machines, strict=False) if one == name and chain != found.chain]
-    shown = ", ".join(others[:_SHOWN]) + (", ..." if len(others) > _SHOWN else "")
+    shown = ", ".join(others[:_MACHINES_NAMED]) + (", ..." if len(others) > _MACHINES_NAMED else "")
     more = " or more" if len(newest) > _NAMESAKES else ""
     return f"{name}: the newest of {number}{more} machines of that name ({full_name(name, found.chain)}); the others: {shown}"
 

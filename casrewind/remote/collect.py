@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 EVERY = 64
 """A push rolls up when its chain has this many new pieces."""
-_MOST = 16 << 20
+_ROLL_UP_BYTES = 16 << 20
 """Bytes of plain data in a roll-up. Its making needs the memory of one, as a push."""
 _GROWTH = 2
 """The roll-up before is taken into a new one, unless it is this many times as long as the new pieces. So a byte is written again
@@ -125,7 +125,7 @@ def _find_runs_to_join(reader: ChainReader, pieces: Sequence[PieceInfo]) -> Iter
         if run and (
             one is None
             or one.reader.table.before != run[-1].reader.mac_at_end
-            or sum(piece.plain for piece in run) + one.plain > _MOST
+            or sum(piece.plain for piece in run) + one.plain > _ROLL_UP_BYTES
         ):
             if len(run) > 1:
                 yield run

@@ -60,7 +60,7 @@ _one_large_table = threading.Lock()
 """Tables above this size are opened one at a time, however many threads read pieces."""
 _PER_FRAME, _PER_GONE = 256, 128
 """Bytes of memory of a frame and of a purged digest in a table that was read, about."""
-_STEP, _STEPS_TO = 4096, 1 << 16
+_SIZE_STEP, _STEPS_TO = 4096, 1 << 16
 TAIL = 1 << 16
 """Bytes at the end of a piece that are read first. They hold the table of nearly every piece."""
 _READER = 4096
@@ -69,7 +69,7 @@ _NEAR = 1 << 20
 """Frames that are closer than this many bytes are read at once."""
 _MOST_READ = 16 << 20
 """No more than this many bytes are read at once, but for a longer frame."""
-MOST_EMPTY = _STEP - 1
+MOST_EMPTY = _SIZE_STEP - 1
 """More bytes than an emptied piece has, and fewer than any piece with frames."""
 FIRST = bytes(32)
 """The MAC before the first piece of a chain."""
@@ -171,7 +171,7 @@ def _padding_of(frames: int, table: int) -> int:
     if not frames:
         return 0
     if size <= _STEPS_TO:
-        return -size % _STEP
+        return -size % _SIZE_STEP
     exponent = size.bit_length() - 1
     return -size % (1 << (exponent - exponent.bit_length()))
 

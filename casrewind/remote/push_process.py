@@ -25,7 +25,7 @@ from .pushed import count_unsent
 from .remote_config import need, open_remote
 
 _NICER = 10
-_STEP = 0.2
+_LOOK_SECONDS = 0.2
 """Seconds between two looks whether the time has come: the end of a session may hurry this process."""
 LIMIT = 30 * 60.0
 """Seconds after which a process ends. The next one goes on."""
@@ -98,7 +98,7 @@ def _refuse_other_server(context: Context) -> None:
 
 def _wait_for_interval(claim: PushClaim, interval: float) -> None:
     while left := claim.seconds_to_wait(interval):
-        time.sleep(min(left, _STEP))
+        time.sleep(min(left, _LOOK_SECONDS))
 
 
 @contextmanager

@@ -20,7 +20,7 @@ _DIRECTORY = "sessions"
 _UNTOLD = ".untold"
 _END = ".json"
 _RUN_END = ".run"  # never taken for the session of an agent, also by earlier versions
-_MOST = 64 << 10  # bytes of a session file
+_SESSION_BYTES = 64 << 10  # bytes of a session file
 
 
 class AgentSession(NamedTuple):
@@ -89,7 +89,7 @@ class AgentSessions:
     def record_since_untold(self, agent: str, session: str) -> int | None:
         """The record of the ledger after which a session was not yet told what was restored, None = it was told."""
         try:
-            return int(fsio.read_file(self._path_of_untold(agent, session), _MOST))
+            return int(fsio.read_file(self._path_of_untold(agent, session), _SESSION_BYTES))
         except (OSError, ValueError):
             return None
 
@@ -177,7 +177,7 @@ def _json_fields_of(session: AgentSession) -> dict[str, str | int | bool]:
 
 def _read_session(path: str) -> AgentSession | None:
     try:
-        value = fastjson.loads(fsio.read_file(path, _MOST).decode())
+        value = fastjson.loads(fsio.read_file(path, _SESSION_BYTES).decode())
         session = AgentSession(
             agent=value["agent"],
             session=value["session_id"],

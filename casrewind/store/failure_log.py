@@ -17,7 +17,7 @@ LINE = 2000
 _TIME = len("2026-01-01T00:00:00Z ")
 _MOST_READ = 2 << 20
 """Bytes of a log that are read. No log of casrewind is longer; of a longer one, the end is neither shown nor kept."""
-_MOST = 256 << 10
+_LOG_BYTES = 256 << 10
 """Bytes after which the log is rotated. One previous log is kept."""
 
 
@@ -34,7 +34,7 @@ class FailureLog:
         line = f"{time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime())} {printable(text)[:LINE]}\n"
         with suppress(OSError, ValueError):
             with suppress(FileNotFoundError):
-                if os.stat(self._path).st_size > _MOST:
+                if os.stat(self._path).st_size > _LOG_BYTES:
                     os.replace(self._path, self._path + ".old")
                     self._note_shown_up_to(0)
             self._write_bytes(self._path, line.encode("utf-8", "surrogateescape"))

@@ -17,7 +17,7 @@ from ..model import digest as digests
 _PAGE_HEAD = 16
 _META = struct.Struct("<IIQQ48x48xQQ")  # magic, version, address, map size, two table descriptors, last page, txn id
 _META_MAGIC = 0xBEEFC0DE
-_STEP = 1 << 17  # bytes: page faults make a larger buffer slower than the read itself
+_CHECK_BYTES = 1 << 17  # bytes: page faults make a larger buffer slower than the read itself
 
 
 class IndexUnusable(Exception):
@@ -76,7 +76,7 @@ def fingerprint(path: str) -> str:
     """The size of a data file and the digest of its bytes, as text with a space between. Raises IndexUnusable,
     OSError. Reads the whole file: about 0.3 ms per MiB from memory, and exact where a time stamp is a guess."""
     hasher = digests.Hasher()
-    buffer = memoryview(bytearray(_STEP))
+    buffer = memoryview(bytearray(_CHECK_BYTES))
     size = 0
     with open(_open_regular_file(path), "rb", buffering=0) as file:
         while count := file.readinto(buffer):

@@ -17,7 +17,7 @@ from .layout import Layout
 MAGIC = b"CRJ1"
 _HEAD = struct.Struct("<4sI")  # magic, length of the body
 _CHECK = 16
-_MOST = 1 << 16  # bytes of a journal; a longer file is a damaged one
+_JOURNAL_BYTES = 1 << 16  # bytes of a journal; a longer file is a damaged one
 _KEY = 32  # characters of a journal's name: the worktree's key in hex
 
 
@@ -48,7 +48,7 @@ class Journals:
     def read(self, worktree: bytes) -> undo_history.Operation | None:
         """The journal of a worktree, or None if no restore is open."""
         try:
-            data = fsio.read_file(self._layout.journal_path(worktree), _MOST)
+            data = fsio.read_file(self._layout.journal_path(worktree), _JOURNAL_BYTES)
         except FileNotFoundError:
             return None
         operation = decode(data)

@@ -12,7 +12,7 @@ from .._typing import NamedTuple, TypeVar
 Row = TypeVar("Row", bound=NamedTuple)
 END = ".json"
 _VERSION = 1
-_LONGEST = 64 << 10  # bytes of a row
+_ROW_BYTES = 64 << 10  # bytes of a row
 
 
 def write_row(store: str, path: str, row: NamedTuple) -> None:
@@ -26,7 +26,7 @@ def write_row(store: str, path: str, row: NamedTuple) -> None:
 def read_row(path: str, kind: type[Row]) -> "Row | None":
     """The row of a file. None if there is none whose fields have the types of `kind`."""
     try:
-        value = fastjson.loads(fsio.read_file(path, _LONGEST).decode())
+        value = fastjson.loads(fsio.read_file(path, _ROW_BYTES).decode())
         row = kind._make(value[name] for name in kind._fields)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -13,7 +13,7 @@ from .. import fsio
 from .layout import Layout
 
 _PREFIX = "missed-"
-_MOST = 1 << 20
+_EVENTS_BYTES = 1 << 20
 """Bytes of all events that wait. A thousand prompts are less."""
 
 
@@ -28,7 +28,7 @@ class MissedEvents:
         """Append an event. False if there are too many of them, or the disk is full."""
         with suppress(OSError), self._open_locked() as fd:
             size = os.fstat(fd).st_size
-            if size + len(line) < _MOST:
+            if size + len(line) < _EVENTS_BYTES:
                 os.lseek(fd, size, os.SEEK_SET)
                 fsio.write_all(fd, line + b"\n")
                 return True
@@ -39,18 +39,18 @@ class MissedEvents:
         if not os.path.exists(self._path):
             return []
         with self._open_locked() as fd:
-            return fsio.read_fd(fd, _MOST).splitlines()
+            return fsio.read_fd(fd, _EVENTS_BYTES).splitlines()
 
     def remove(self, lines: list[bytes]) -> None:
         """Remove events that `read` returned. Those that were added since are kept."""
         if lines:
             with self._open_locked() as fd:
-                _replace_all_lines(fd, fsio.read_fd(fd, _MOST).splitlines()[len(lines) :])
+                _replace_all_lines(fd, fsio.read_fd(fd, _EVENTS_BYTES).splitlines()[len(lines) :])
 
     def remove_where(self, holds: Callable[[bytes], bool]) -> None:
         """Remove the events for whose line `holds` is true. For a purge of a text."""
         with self._open_locked() as fd:
-            _replace_all_lines(fd, [line for line in fsio.read_fd(fd, _MOST).splitlines() if not holds(line)])
+            _replace_all_lines(fd, [line for line in fsio.read_fd(fd, _EVENTS_BYTES).splitlines() if not holds(line)])
 
     @contextmanager
     def _open_locked(self) -> Iterator[int]:

@@ -21,7 +21,7 @@ from .journal import Journals
 from .layout import Layout
 from .packs import BlobLocation, PackReader, PackWriter
 
-_STEP = 1 << 20
+_COPY_BYTES = 1 << 20
 Alone = Callable[[], AbstractContextManager[None]]
 """Returns a context manager that holds the store lock exclusively."""
 
@@ -76,7 +76,7 @@ class Salvage:
             os.link(self._layout.ledger, aside)
         except OSError:
             with fsio.draft_file(self._layout.temporary) as (draft, fd), open(self._layout.ledger, "rb", buffering=0) as file:
-                while data := file.read(_STEP):
+                while data := file.read(_COPY_BYTES):
                     fsio.write_all(fd, data)
                 fsio.sync_fd(fd)
                 os.rename(draft, aside)
@@ -177,7 +177,7 @@ def _read_sound_records(path: str) -> tuple[bytes, list[ledger.Record], int]:
         while position < size:
             record = ledger.decode(data, position - first)
             if record is None and first + len(data) < min(position + ledger.LONGEST, size):
-                data, first = os.pread(fd, ledger.LONGEST + _STEP, position), position
+                data, first = os.pread(fd, ledger.LONGEST + _COPY_BYTES, position), position
                 record = ledger.decode(data, 0)
                 if not data:
                     break  # it was cut meanwhile

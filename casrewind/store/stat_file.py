@@ -26,9 +26,9 @@ _HEAD = struct.Struct("<4s32s16s8s32sQBB")  # magic, checksum, worktree, epoch, 
 _MAGIC = b"CRS1"
 _SEALED = 36  # offset at which the checksummed part starts
 _MOST_HEAD = _HEAD.size + 2 * 255
-_MOST = 1 << 32  # bytes of a value: fifty million files
+_VALUE_BYTES = 1 << 32  # bytes of a value: fifty million files
 _LARGE = 64 << 20  # bytes of a value from which it is checked before it is read
-_STEP = 1 << 20
+_DIGEST_BYTES = 1 << 20
 _PREFIX = "stat-"
 
 
@@ -78,7 +78,7 @@ def read_stat_file(directory: str, worktree: bytes) -> tuple[Basis, bytes] | Non
                 return None
             basis, start = found
             _, seal, _, _, _, length, _, _ = _HEAD.unpack_from(head)
-            if length > _MOST or os.fstat(fd).st_size != start + length:
+            if length > _VALUE_BYTES or os.fstat(fd).st_size != start + length:
                 return None
             if length > _LARGE and _digest_of(fd, start) != seal:  # a file of gigabytes that nobody wrote needs no memory
                 return None
@@ -94,7 +94,7 @@ def _digest_of(fd: int, start: int) -> bytes:
     """The digest of an open stat file with a value from offset `start`, read in pieces."""
     whole = digests.Hasher()
     whole.update(os.pread(fd, start - _SEALED, _SEALED))
-    while part := os.pread(fd, _STEP, start):
+    while part := os.pread(fd, _DIGEST_BYTES, start):
         whole.update(part)
         start += len(part)
     return whole.digest()

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from ..store.agent_sessions import AgentSession
     from ..store.missed_events import MissedEvents
 
-_LONGEST = 4096  # maximum length of a path, in characters
-_STEP = 1 << 20  # bytes searched at a time
+_PATH_CHARACTERS = 4096  # maximum length of a path, in characters
+_TAIL_BYTES = 1 << 20  # bytes searched at a time
 _LONGEST_READ = 32 << 20  # bytes of a subagent's transcript
 _LONGEST_TOLD = 64 * 1024  # bytes of the paths that a subagent wrote
 _SINCE = "changed since the last checkpoint"
@@ -411,7 +411,7 @@ def _resolve_transcript_path(path: str, homes: tuple[str, ...]) -> tuple[str, st
 
 def _may_be_transcript(path: str, homes: tuple[str, ...]) -> bool:
     """True if a path may belong to a transcript. The file need not exist."""
-    if not path.endswith(".jsonl") or len(path) > _LONGEST:
+    if not path.endswith(".jsonl") or len(path) > _PATH_CHARACTERS:
         return False
     real = locations.real_path(path)
     return real.endswith(".jsonl") and _is_below(real, homes)
@@ -431,7 +431,7 @@ def _measure_complete_lines(path: str, offset: int) -> tuple[int, str]:
                 return 0, f"has more than {cursors.MOST >> 20} MiB"
             end = 0 if offset else size
             while end > 0:
-                start = max(end - _STEP, 0)
+                start = max(end - _TAIL_BYTES, 0)
                 at = os.pread(file.fileno(), end - start, start).rfind(b"\n")
                 if at >= 0:
                     return start + at + 1, ""

@@ -40,7 +40,7 @@ _KEPT = frozenset({"id", "parent", "trigger", "agent", "session", "turn", "op", 
 """Text fields of a checkpoint that are not edited: ids, which others refer to, and words of casrewind's own."""
 _LEAST_TEXT = 4
 _BATCH = 500
-_STEP = 1 << 20
+_SEARCH_BYTES = 1 << 20
 
 
 class Holder(NamedTuple):
@@ -344,7 +344,7 @@ def _file_holds(path: bytes, secret: SecretText) -> bool:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 return False
             kept = b""
-            while part := os.read(fd, _STEP):
+            while part := os.read(fd, _SEARCH_BYTES):
                 kept += part
                 if secret.is_in(kept):
                     return True

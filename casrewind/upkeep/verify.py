@@ -21,8 +21,8 @@ from .gc import NOT_BEGUN, kept_plans, step_plans, unfinished_purge
 
 LEDGER, BLOB, TREE, DOMAIN, PLAN, JOURNAL, STORE = "ledger", "blob", "tree", "domain", "plan", "journal", "store"
 _BATCH = 2000
-_SHOWN = 5
-"""The advice in error texts; it is removed here, because verify is already running."""
+_PLACES_NAMED = 5
+"""Checkpoints and paths that a problem names."""
 
 
 class Problem(NamedTuple):
@@ -272,8 +272,8 @@ class _NodeCheck:
 
 
 def _needed_by_in_words(places: Sequence[Place]) -> str:
-    shown = [f"{place.checkpoint}: {paths.lossy_text(place.path)}" if place.path else place.checkpoint for place in places[:_SHOWN]]
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
+    shown = [f"{place.checkpoint}: {paths.lossy_text(place.path)}" if place.path else place.checkpoint for place in places[:_PLACES_NAMED]]
+    more = f" and {len(places) - _PLACES_NAMED} more" if len(places) > _PLACES_NAMED else ""
     return f"; needed by {', '.join(shown)}{more}" if places else ""
 
 

@@ -20,7 +20,7 @@ from ..gitignore import gitconfig
 from .root import Root, read_path_after_prefix, root_at
 
 _LIST, _POINTER, _GIT = "worktrees", "gitdir", ".git"
-_MOST = 10_000
+_WORKTREES_READ = 10_000
 """Entries of a repository's list that are read."""
 _HEADER = 16  # bytes of git's index: signature, version, number of entries, and the name of a first extension
 
@@ -41,7 +41,7 @@ def find_inside(root: str) -> tuple[LinkedWorktree, ...]:
         return ()
     try:
         with os.scandir(os.path.join(outer.common_dir, _LIST)) as listing:
-            entries = [entry.path for entry, _ in zip(listing, range(_MOST), strict=False)]
+            entries = [entry.path for entry, _ in zip(listing, range(_WORKTREES_READ), strict=False)]
     except OSError:
         return ()
     found = [each for each in (_worktree_of_entry(outer, entry) for entry in entries) if each is not None]

@@ -22,7 +22,7 @@ from ..model.paths import ORIGIN
 _ATTRIBUTE = "user.casrewind.origin"
 _FILE, _RULES = b"id", b".gitignore"
 _VALID = re.compile(rb"[0-9a-f]{32}")
-_LONGEST = 64
+_ID_BYTES = 64
 _NO_ATTRIBUTE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _NO_FILE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
@@ -55,7 +55,7 @@ def _read_file(fd: int) -> bytes:
         with fsio.closing(fsio.open_on_disk(ORIGIN, fsio.DIRECTORY_FLAGS, fd)) as inside, fsio.closing(
             fsio.open_on_disk(_FILE, directory=inside)
         ) as file:
-            return os.read(file, _LONGEST) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+            return os.read(file, _ID_BYTES) if stat.S_ISREG(os.fstat(file).st_mode) else b""
     except OSError as error:
         if error.errno not in _NO_FILE:
             raise

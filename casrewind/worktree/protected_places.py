@@ -22,7 +22,7 @@ WORKTREE_LEFT = "another worktree, with its own root"
 PROTECTED = frozenset({LEFT, WORKTREE_LEFT})
 """The reasons why something in a protected place is left alone."""
 _MARK = b"/" + os.fsencode(store_detection.FORMAT)
-_MOST = 10_000  # remembered directories
+_PLACES_REMEMBERED = 10_000  # remembered directories
 
 
 class ProtectedPlaces:
@@ -42,7 +42,7 @@ class ProtectedPlaces:
         """The store or worktree that contains the path or, with `itself`, is at the path; None outside of them."""
         parent = path.rpartition(b"/")[0]
         if parent not in self._known:
-            if len(self._known) >= _MOST:
+            if len(self._known) >= _PLACES_REMEMBERED:
                 self._known = {b"": None}
             unknown = [parent]
             while (above := unknown[-1].rpartition(b"/")[0]) not in self._known:  # mostly few steps, even in deep trees

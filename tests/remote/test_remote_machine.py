@@ -537,7 +537,7 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr(objects, "_PAGE", 1)  # a list of every object is long
     monkeypatch.setattr(push, "MOST", 6000)  # several pieces in a push
     monkeypatch.setattr(collect, "EVERY", 2)
-    monkeypatch.setattr(collect, "_MOST", 30_000)  # some pieces are too long for a roll-up
+    monkeypatch.setattr(collect, "_ROLL_UP_BYTES", 30_000)  # some pieces are too long for a roll-up
     monkeypatch.setattr(piece, "_FULL", {use: 2000 for use in piece._FULL})  # several frames in a piece
     monkeypatch.setattr(piece, "TAIL", 400)  # tables and frames by ranges
     monkeypatch.setattr(piece, "_NEAR", 200)

@@ -232,7 +232,7 @@ def test_a_damaged_piece_stays_as_it_is_and_the_others_are_put_together(tmp_path
 
 
 def test_full_pieces_stay_and_small_ones_behind_them_become_one(machine, tmp_path, monkeypatch):
-    monkeypatch.setattr(collect, "_MOST", 100_000)
+    monkeypatch.setattr(collect, "_ROLL_UP_BYTES", 100_000)
     base = machine.save({f"f{n}": os.urandom(30_000) for n in range(4)})
     machine.push()
     saved, _ = edit_and_push(machine, 3 * EVERY)

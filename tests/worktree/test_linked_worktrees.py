@@ -257,5 +257,5 @@ def test_a_split_index_is_a_checkout(checkout):
 def test_no_more_entries_are_read_than_a_repository_has(checkout, monkeypatch):
     add_worktree(checkout, "w1")
     add_worktree(checkout, "w2")
-    monkeypatch.setattr(linked_worktrees, "_MOST", 1)
+    monkeypatch.setattr(linked_worktrees, "_WORKTREES_READ", 1)
     assert len(places(checkout)) == 1

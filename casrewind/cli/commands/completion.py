@@ -43,7 +43,7 @@ COMMAND = Command(
     is_alone=True,
 )
 
-_SHOWN = 20
+_IDS_OFFERED = 20
 """Ids that are offered before a character of an id is typed."""
 _WIDTH = 50
 """Characters of a checkpoint's description beside its id."""
@@ -127,7 +127,7 @@ def _offer_references(prefix: str, options: argparse.Namespace) -> Candidates:
     labelled = [pair for pair in here if label_of(*pair) and pair[0].trigger != checkpoints.SAFETY]
     labels = Counter(label_of(*pair) for pair in labelled)
     found |= {label_of(*pair): _checkpoint_description(*pair) for pair in labelled if labels[label_of(*pair)] == 1}
-    return found | {pair[0].id: _checkpoint_description(*pair) for pair in (everything if prefix else mine[:_SHOWN])}
+    return found | {pair[0].id: _checkpoint_description(*pair) for pair in (everything if prefix else mine[:_IDS_OFFERED])}
 
 
 def _offer_machine_names(prefix: str, context: Context) -> Candidates:
@@ -150,7 +150,7 @@ def _offer_turns(prefix: str, context: Context, place: ReferencePlace | None = N
     if not prefix.startswith(sign) and not sign.startswith(prefix):
         return {}
     view = TurnView(context, needs_operations=False, place=place)
-    turns = view.turns if prefix.removeprefix(sign) else view.turns[:_SHOWN]
+    turns = view.turns if prefix.removeprefix(sign) else view.turns[:_IDS_OFFERED]
     if "." in prefix and sign:
         turns = tuple(one for turn in turns for one in turn.subagents)
     side = "after" if sign == "after:@" else "before"

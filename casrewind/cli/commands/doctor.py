@@ -41,7 +41,7 @@ COMMAND = Command(
     is_alone=True,
 )
 
-_MOST = 30.0
+_HOOK_SECONDS = 30.0
 """Seconds to wait for one hook, regardless of the hook's own timeout."""
 _LATE = 10.0
 """Seconds to wait for a checkpoint that the hook leaves to another process."""
@@ -223,7 +223,7 @@ def _run_trial(client: Client, hook: InstalledHook, settings: Settings, place: S
         hook.words,  # without the shell suffix in the settings, which would hide the hook's output
         cwd=project,
         environ=trial_event.trial_environment(client, settings.environ, project, place.data),
-        seconds=min(hook.timeout, _MOST),
+        seconds=min(hook.timeout, _HOOK_SECONDS),
         data=trial_event.trial_payload(client, hook.event, session, project, transcript),
     )
     quoted = run_program.colon_and_last_line

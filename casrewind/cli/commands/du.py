@@ -34,7 +34,7 @@ COMMAND = Command(
 )
 
 _TABLES = ("checkpoint", "path", "session")
-_SHOWN = 10
+_TABLE_ROWS = 10
 """Rows of each table in text output without -n."""
 
 
@@ -48,11 +48,11 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     if options.json:
         print_json(_usage_json(found, options.budget, lookup.current_id(context), tables, options.number))
     else:
-        _print_usage(context, found, options.budget, tables, options.number or _SHOWN)
-    for problem in found.problems[:_SHOWN]:
+        _print_usage(context, found, options.budget, tables, options.number or _TABLE_ROWS)
+    for problem in found.problems[:_TABLE_ROWS]:
         remark(f"casrewind: damaged: {problem.detail}")
     if found.problems:
-        more = f"{len(found.problems):,} in all; " if len(found.problems) > _SHOWN else ""
+        more = f"{len(found.problems):,} in all; " if len(found.problems) > _TABLE_ROWS else ""
         remark(f"casrewind: {more}what is damaged is not counted: casrewind verify shows what is affected")
     return errors.StoreDamaged.exit_code if found.problems else OK
 

@@ -53,7 +53,7 @@ COMMAND = Command(
 
 _LEAST_SESSION = 2
 """The fewest characters of a session's id; `1` only means that a hook runs this."""
-_STEP = 100
+_ROWS_READ = 100
 """Rows that are read at once."""
 _PATHS = 2
 """The paths that a row names at most inside of a client."""
@@ -210,7 +210,7 @@ class _Timeline:
         if options.all or options.json or is_filtered or os.environ.get(launch.INSIDE):
             return timeline.whole
         number = options.number
-        if number is not None and (options.reverse or number <= _STEP):  # then the part has all rows
+        if number is not None and (options.reverse or number <= _ROWS_READ):  # then the part has all rows
             return timeline.newest_with(max(number, _SET_COLUMNS) + 1, number)
         if options.reverse or self.is_short:
             return timeline.whole
@@ -254,7 +254,7 @@ def _selected_rows_in_parts(
 ) -> Iterator[list[Row]]:
     """Yield the selected rows of a part of a view, at most `number` turns."""
     found = islice(view.rows(number, chosen.takes_row, part), None if view.turns else number)
-    most = None if options.json or options.reverse else _STEP
+    most = None if options.json or options.reverse else _ROWS_READ
     while rows := list(islice(found, most)):
         yield rows[::-1] if options.reverse else rows
 

@@ -14,7 +14,7 @@ from ...history.path_history import Logged, PathChange, PathHistory
 from ...history.search import LineQuery, Search, TextQuery
 from ...history.turn_view import Maker, TurnView
 from ...history.worktree_timeline import WorktreeTimeline
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural, printable, session_in_words
 from ...model.checkpoint import SAFETY, Checkpoint
 from ...model.diff import Change
 from ...model.manifest import DIR, PURGED, Entry
@@ -61,8 +61,6 @@ COMMAND = Command(
 
 _MOST_LOGGED = 100
 """Paths that a pattern may match."""
-_SESSION = 8
-"""Characters of a session id in output."""
 _INDENT = 5
 """Columns before the second line of a row."""
 _NOT_SEARCHED = {"too_large": "over 4 MiB", "purged": "whose bytes were purged", "changed": "that changed meanwhile"}
@@ -326,9 +324,9 @@ def _row_cells(row: PathChange, maker: Maker | None, *, has_all: bool) -> tuple[
     """The columns of a row: id, time, `safety` with --all for a checkpoint before a restore, sizes, the session that made the change."""
     point = row.checkpoint
     turn = maker.turns[0] if maker is not None and len(maker.turns) == 1 else None
-    session = "" if turn is None else f"{turn.agent} {turn.session[:_SESSION]}".strip()
+    session = "" if turn is None else session_in_words(turn.agent, turn.session)
     kind = SAFETY if has_all and point.trigger == SAFETY else ""
-    return point.id, age_in_words(point.created_ns), kind, _sizes_or_count(row), printable(session)
+    return point.id, age_in_words(point.created_ns), kind, _sizes_or_count(row), session
 
 
 def _print_row(row: PathChange, cells: tuple[str, ...], widths: list[int], words: str) -> None:

@@ -8,7 +8,7 @@ from ...change import path_merger, revert
 from ...change.worktree_change import WorktreeChange
 from ...history.checkpoint_names import turn_of
 from ...history.conversation import whole_session
-from ...messages import plural, printable, shell_quoted
+from ...messages import plural, printable, session_in_words, shell_quoted
 from ...model.plan import Plan
 from ...model.turn_records import NOT_SAVED
 from ..grammar.options import (
@@ -64,7 +64,6 @@ COMMAND = Command(
     saves=True,
 )
 
-_SESSION = 8  # characters of a session id in output
 _PROMPT = 24  # characters of a prompt in the title of several turns
 
 
@@ -129,7 +128,7 @@ def _named_turns(context: "Context", options: "ParsedOptions", named: words.Word
         if not turns:
             what = f"session {printable(options.session)!r} has no turns here"
             raise errors.CheckpointNotFound(what, "casrewind list shows the sessions")
-        return turns, f"session {printable(session[:_SESSION])} ({_turns_in_words(turns)})"
+        return turns, f"{session_in_words('session', session)} ({_turns_in_words(turns)})"
     if word is None:
         raise errors.UsageError("revert: which turn?", "casrewind list shows them, casrewind revert @1 reverses the newest")
     ends = [end.removeprefix("@") for end in word.split("..")]

@@ -25,7 +25,7 @@ COMMAND = Command(
 
 _PATIENCE = 0.5
 """Seconds in which a client begins to write what it knows."""
-_MOST = 1 << 20
+_INPUT_BYTES = 1 << 20
 
 
 def run(settings: Settings, options: "ParsedOptions") -> int:
@@ -46,7 +46,7 @@ def _project_on_stdin() -> str:
     try:
         if sys.stdin.isatty() or not select.select([0], [], [], _PATIENCE)[0]:
             return ""
-        told = json.loads(os.read(0, _MOST))
+        told = json.loads(os.read(0, _INPUT_BYTES))
         place = told.get("workspace", {}).get("project_dir") or told.get("cwd") or ""
     except (OSError, ValueError, AttributeError, RecursionError):
         return ""

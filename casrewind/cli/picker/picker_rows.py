@@ -17,7 +17,7 @@ from ...model.turn_records import Forgotten, LookedAt, Outside, Reset, Row, Save
 from ...store.catalog import UNMARKED, Marked
 from ..show.rows import RowWords, safety_title, searchable_texts, subagent_event, why_unknown, words_of
 
-_SESSION = 4
+_SESSION_CHARACTERS = 4
 """Characters of a session's id: enough to tell a project's sessions apart."""
 
 
@@ -248,7 +248,7 @@ def agent_and_session(row: PickerRow) -> str:
 
 def short_session(row: PickerRow) -> str:
     """The first characters of a row's session, "" = none."""
-    return session_of(row)[:_SESSION]
+    return session_of(row)[:_SESSION_CHARACTERS]
 
 
 def session_of(row: PickerRow) -> str:

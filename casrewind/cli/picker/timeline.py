@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 CODE, CHAT, BOTH = "code", "chat", "both"
 TURN, HERE = "this turn", "to here"
 """What is shown of a row: what happened then, or what a restore of it would change now."""
-_FIRST, _STEP, _MOST_STEP = 30, 100, 3200
+_FIRST_ROWS, _NEXT_ROWS, _MOST_ROWS = 30, 100, 3200
 """Rows that are read at once: at first, then, and at most."""
 _PATHS = 10
 """Changed paths for each of these rows: rows with many more take as long as many rows."""
@@ -127,7 +127,7 @@ class TimelineModel:
         self._read: list[PickerRow] = []
         self._inside: dict[str, list[PickerRow]] = {}
         self._part: Part | None = None
-        self._step = _STEP
+        self._step = _NEXT_ROWS
         self._elsewhere: list[PickerRow] = []
         self._unsaved = ""
 
@@ -137,8 +137,8 @@ class TimelineModel:
         """The first rows with their changes, and all further turns that are known without changes. `unsaved`: see PickerTimeline."""
         self._unsaved = unsaved
         self._waiting = pair_undone(filter(is_shown, rows_with_mark(self._context, self._read_all_rows(), lambda: self._view)))
-        self._read, self._inside, self._elsewhere, self._step = [], {}, [], _STEP
-        return self._read_more(_FIRST)
+        self._read, self._inside, self._elsewhere, self._step = [], {}, [], _NEXT_ROWS
+        return self._read_more(_FIRST_ROWS)
 
     def _read_all_rows(self) -> Iterator[Row]:
         """Yield all rows. Those that the newest checkpoints are enough for come before the others are read."""
@@ -149,7 +149,7 @@ class TimelineModel:
     def timeline_with_more(self) -> PickerTimeline:
         """The timeline with some more rows. Each time there are twice as many, because all of them are arranged again."""
         found = self._read_more(self._step)
-        self._step = min(2 * self._step, _MOST_STEP)
+        self._step = min(2 * self._step, _MOST_ROWS)
         return found
 
     def scan_worktree(self) -> PickerTimeline:

@@ -27,7 +27,7 @@ Paint = Callable[[int, int], Text]
 """Maps (index of an item, columns) to the line of the item."""
 _MARK = "▶"
 """Stands in front of the selected item, whichever list has the focus."""
-_MOST = 100
+_DIALOG_COLUMNS = 100
 """Maximum columns of a dialog."""
 _MOST_ROWS = 16  # of the list
 _LEAST_ROWS = 3
@@ -254,7 +254,7 @@ class Dialog(ModalScreen[str]):
     def _divide_rows(self) -> None:
         """Divide the rows of the terminal: first the keys, then the headline, then the list, which scrolls."""
         columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2  # without the box's border
-        width = max(min(columns, _MOST) - 4, 10)  # without border and padding
+        width = max(min(columns, _DIALOG_COLUMNS) - 4, 10)  # without border and padding
         first, *answers = self._question()
         *above, last = textwrap.wrap(first, width)
         keys = Text("\n".join([*above, *map("   ".join, parts_in_lines([last, *answers], width, 3))]), style="bold")
@@ -350,7 +350,7 @@ class Question(ModalScreen[str | None]):
     def on_resize(self) -> None:
         """Fit the headline again: what is typed and the keys come first."""
         columns, rows = self.app.size.width * 96 // 100, self.app.size.height * 94 // 100 - 2
-        told = headline_lines(self, self._headline, max(min(columns, _MOST) - 4, 10), rows - 4)
+        told = headline_lines(self, self._headline, max(min(columns, _DIALOG_COLUMNS) - 4, 10), rows - 4)
         self.query_one("#headline", Static).update(Text("\n", style="bold").join(told))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

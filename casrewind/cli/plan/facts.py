@@ -11,7 +11,7 @@ from ...context import Context
 from ...gitignore.rules import can_protect_ignored_paths
 from ...history import lookup
 from ...history.checkpoint_names import ReferencePlace
-from ...messages import age_in_words, plural, printable
+from ...messages import age_in_words, plural, printable, session_in_words
 from ...model.checkpoint import SAFETY, TAKEN_FROM, Checkpoint
 from ...model.plan import Plan
 from ...model.undo_history import REDO, REVERT, UNDO, Step, find_origins
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ...upkeep.status import Unsaved
 
 
-_SESSION = 8  # characters of a session id in output
 _START_OF_PROMPT = 200  # characters of a prompt that a checkpoint holds
 
 
@@ -113,7 +112,7 @@ def step_in_words(context: "Context", step: Step) -> str:
     made, when = context.store.checkpoint(step.safety), ""
     what, number = _operation_in_words(context, step.target, _made_at_first(context, made))
     if made is not None:
-        by = f", by {made.more.by_agent} {printable(made.more.by_session[:_SESSION])}" if made.more.by_session else ""
+        by = f", by {session_in_words(made.more.by_agent, made.more.by_session)}" if made.more.by_session else ""
         when = f"{time.strftime('%H:%M', time.localtime(made.created_ns // 1_000_000_000))}, {age_in_words(made.created_ns)}{by}"
     return f"{what} ({'; '.join(filter(None, (number, when)))})" if number or when else what
 

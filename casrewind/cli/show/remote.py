@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MACHINE, _NEWEST = 18, 18
 """Columns of a machine's name, and of its newest prompt."""
-_SHOWN, _WIDTH = 8, 60
+_PLACES, _NAME_WIDTH = 8, 60
 """New files that are named, and the columns of a name."""
 _DAY = 86400
 _PUSHES = {
@@ -171,8 +171,8 @@ def saved_first_line(found: "SavedFirst") -> str:
 
 def new_files_line(names: Sequence[bytes]) -> str:
     """Names the files whose content is new to the remote, "" for none. A moved file is not new. A long name loses its end."""
-    shown = ", ".join(cut_to(printable(name), _WIDTH) for name in names[:_SHOWN])
-    more = len(names) - _SHOWN
+    shown = ", ".join(cut_to(printable(name), _NAME_WIDTH) for name in names[:_PLACES])
+    more = len(names) - _PLACES
     return f"  {plural(len(names), 'file')} new to the remote: {shown}{f' and {more:,} more' if more > 0 else ''}" if names else ""
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 
 from ..._typing import TYPE_CHECKING
-from ...messages import enumerated, plural, printable, shell_quoted_path
+from ...messages import enumerated, plural, printable, session_in_words, shell_quoted_path
 from ...model.at_risk import NO_EDITS, OutsideEdits
 from ...model.rewind_record import FORK, IN_PLACE
 from .received import receipt_lines
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .shapes import Shape
 
 _DONE = {FORK: "forked", IN_PLACE: "rewritten"}
-_SESSION = 8  # characters of a session id in output
 _WIDTH = 160
 """Characters of a prompt in output."""
 
@@ -93,7 +92,7 @@ def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
         yield Line("nothing was said before that: start a new session there")
     elif forks.dry_run:
         places = enumerated(list(map(printable, directories)))
-        yield Line(f"would fork the conversation {forks.agent} {printable(forks.session[:_SESSION])} for {places}")
+        yield Line(f"would fork the conversation {session_in_words(forks.agent, forks.session)} for {places}")
     for directory, chat in zip(directories, forks.chats, strict=False):
         yield Line(f"forked: {command_to_continue(directory, chat)}", is_whole=True)
     yield from removed_prompts(forks)

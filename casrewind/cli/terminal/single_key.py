@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP)
-_LONGEST = 100
+_ANSWER_BYTES = 100
 """Bytes that are read as one answer: a key with several bytes, such as an arrow key, or text that was pasted."""
 
 
@@ -56,7 +56,7 @@ def read_key(terminal: int, question: str, stream: TextIO) -> str:
         for number in replaced:
             signal.signal(number, end_or_stop)
         show()
-        answer = os.read(terminal, _LONGEST).decode("ascii", "ignore").strip()
+        answer = os.read(terminal, _ANSWER_BYTES).decode("ascii", "ignore").strip()
     finally:
         give_back()
         for number, old in replaced.items():
