@@ -1,6 +1,7 @@
 """Checkpoints as the records that the model of turns reads, and the checkpoints that gc keeps or deletes together."""
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from .. import agents
 from ..model import checkpoint as checkpoints
@@ -33,6 +34,7 @@ def records_of(found: list[tuple[Checkpoint, Marked]], operations: list[Operatio
     return records
 
 
+@lru_cache(maxsize=checkpoints.REMEMBERED)
 def _as_point(point: Checkpoint, marked: Marked = UNMARKED) -> Point:
     more = point.more
     field = agents.turn_id_field(point.agent)

@@ -1,5 +1,7 @@
 """A checkpoint: a published manifest and the circumstances of its save."""
 
+from functools import lru_cache
+
 from .. import errors
 from .._typing import NamedTuple
 from . import tlv
@@ -20,6 +22,8 @@ NO_PROMPT = 8
 """Flag: no prompt caused the event of this checkpoint."""
 NOT_SAVED = 16
 """Flag: nothing was saved at this event, because the project is too slow. The tree is that of another checkpoint."""
+REMEMBERED = 512
+"""Records that are decoded once. A restore asks four times for the newest 256 (history/worktree_timeline.py)."""
 TAKEN_FROM = "taken_from"
 """In the meta of a safety checkpoint: the directory whose changes were taken after it, or were until then."""
 
@@ -162,6 +166,7 @@ def encode(point: Checkpoint) -> bytes:
     )
 
 
+@lru_cache(maxsize=REMEMBERED)
 def decode(seq: int, data: bytes) -> Checkpoint:
     """The checkpoint in a record's payload. Raises ManifestCorrupt."""
     got = tlv.Fields(data, "checkpoint record")
