@@ -65,7 +65,7 @@ def walk(newcomer, readme):
 
     picker = readme.word(r"run `(casrewind)` alone")
     both, yes, leave = (
-        readme.word(pattern) for pattern in (r"the conversation, `(\w)` both", r"`(\w)` confirms", r"`(\w)` quits")
+        readme.word(pattern) for pattern in (r"the conversation, and `(\w)` restores both", r"`(\w)` confirms", r"`(\w)` quits")
     )
     newcomer.begin(picker)
     newcomer.shows("3 turns", PROMPTS[2])  # it opens on the newest turn that changed something
