@@ -175,15 +175,14 @@ def variables() -> dict[str, str]:
 def value_in_toml(name: str, text: str) -> str:
     """The value that a person gives a setting, in the syntax of the file. Raises UsageError for an unknown setting, and for another
     value than the file may have."""
-    from .messages import did_you_mean
+    from .messages import most_similar
 
     section, _, key = name.partition(".")
     kind = _KEYS.get(section, {}).get(key)
     if kind is None:
-        known = [*variables()]
-        own = [each for each in known if each.partition(".")[2] == name]
-        near = f"did you mean {own[0]}?" if own else did_you_mean(name, known)
-        raise errors.UsageError(f"no setting {_shortened_quote(name)}", near or "casrewind config lists them")
+        meant = {form: each for each in variables() for form in (each.partition(".")[2], each)}
+        near = meant.get(most_similar(name.replace("-", "_"), meant), "")
+        raise errors.UsageError(f"no setting {_shortened_quote(name)}", f"did you mean {near}?" if near else "casrewind config lists them")
     value = _value_or_raise(kind, text, name)
     if kind == "flag":
         return str(value).lower()

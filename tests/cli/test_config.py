@@ -203,6 +203,7 @@ def test_a_file_in_which_the_setting_has_no_line_of_its_own_is_left_alone(config
     ("words", "said"),
     [
         (["set", "max_age", "3d"], "no setting 'max_age'; did you mean retention.max_age?"),
+        (["set", "max-age", "3d"], "no setting 'max-age'; did you mean retention.max_age?"), (["set", "maxage", "3d"], "did you mean retention.max_age?"),
         (["set", "retention.maxage", "3d"], "did you mean retention.max_age?"), (["set", "xyzzy", "default"], "casrewind config lists them"),
         (["set", "retention.max_age", "soon"], "retention.max_age: 'soon'"), (["set", "hooks.tier", "bold"], "minimal, balanced"),
         (["set", "retention.max_age"], "missing VALUE"), (["set"], "missing NAME"), (["retention.max_age"], "config set NAME VALUE"),
