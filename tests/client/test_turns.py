@@ -150,7 +150,7 @@ def test_in_the_client_back_and_restore_do_what_they_say(went):
     assert differences(went.files[" undo"], went.after) == {}
     assert '@1 "tidy up" is a turn of claude' in went.answers[" back @1"] and differences(went.files[" back @1"], went.after) == {}
     answer = went.answers[" back 2"]
-    assert f"to go on from there: /resume {went.fork}" in answer and "claude --resume" not in answer
+    assert f"to go on from there: /resume make alpha {went.fork[:4]}" in answer and "claude --resume" not in answer
     assert differences(went.files[" back 2"], went.before["delegate it"]) == {}
     assert "user: delegate it" not in went.resumed and went.resumed[0] == "user: make alpha" and went.resumed[-1] == "user: what now"
 
