@@ -4,18 +4,15 @@ last line, the newest turn is on the remote after each session.
 The container is a namespace of processes: what its first process leaves is killed with it, as in a container of any other tool."""
 
 import os
-import re
-import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from casrewind.remote import remote_config
-from support import real_clients
+from support import guide_page, real_clients
 from support.claude_model import bash
 from support.command_in_process import InProcess
+from support.containers import first_process
 from support.held_proxy import HeldProxy
 from support.model_server import PATIENCE
 from support.s3_server import S3Server
@@ -24,17 +21,7 @@ from support.trees import plant
 pytestmark = [pytest.mark.xdist_group("client-containers"), *real_clients.at_times("containers")]
 
 KEY = remote_config.key_as_text(b"k" * 32)
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "cloud-sandbox.md"
-(LAST_LINE,) = re.findall(r"^```sh\n# in the container[^\n]*\n(.*?)\n```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 SESSIONS = 3
-
-
-def container():
-    """The start of a command that runs as the first process of a namespace of processes."""
-    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-    if shutil.which("unshare") is None or subprocess.run([*command, "true"], capture_output=True, check=False).returncode != 0:
-        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)("no namespace of processes can be made here")
-    return command
 
 
 class Contained:
@@ -58,7 +45,7 @@ class Contained:
         said = ["-p", "--output-format", "json", "--", f"please note {number}"]
         client = self.client
         line = '"$@"' + after if after else 'exec "$@"'
-        command = [*client.model.inside, *container(), "sh", "-c", line, "sh", client.binary, "--allowedTools", "Write,Edit,Read,Bash", *said]
+        command = [*client.model.inside, *first_process(), "sh", "-c", line, "sh", client.binary, "--allowedTools", "Write,Edit,Read,Bash", *said]
         done = subprocess.run(
             command, cwd=client.project, env=client.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE,
             check=False,
@@ -82,7 +69,7 @@ class Contained:
 @pytest.mark.parametrize("seconds", [0.05, pytest.param(0.4, marks=pytest.mark.long), pytest.param(1.0, marks=pytest.mark.long)])
 def test_the_newest_turn_is_on_the_remote_after_the_last_line_of_the_guide(start, tmp_path, seconds):
     client = start()
-    last = LAST_LINE.partition("; ")[2]
+    last = guide_page.last_line()
     assert last.startswith("casrewind push --wait ")
     with S3Server(SECONDS_OF_A_REQUEST=str(seconds)) as server, HeldProxy(server.endpoint, client.model.network, after=0) as proxy:
         contained = Contained(client, server, proxy)

@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```sh\n# (at home|in the sandbox|on the laptop)([^\n]*)\n(
 @pytest.mark.turns(3)
 def test_each_command_of_the_page_does_what_the_page_says(tmp_path):
     blocks = BLOCK.findall(PAGE.read_text("utf-8"))
-    assert len(blocks) == PAGE.read_text("utf-8").count("```sh") - 1 == 6, "tests/client/test_containers.py runs the container's"
+    assert len(blocks) == PAGE.read_text("utf-8").count("```sh") - 2 == 5, "tests/client/test_guides.py runs the container's and the image's"
     program = tmp_path / "bin" / "casrewind"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m casrewind "$@"\n')
@@ -54,13 +54,13 @@ def test_each_command_of_the_page_does_what_the_page_says(tmp_path):
         for number, (machine, where, lines) in enumerate(blocks):
             if number == 2:  # the agent has worked
                 plant(project, {"app.py": b"two\n"})
-                run("in the sandbox", "", "casrewind save")
-            if number == 4:  # another push, then the sandbox goes away
+                run("in the sandbox", "", "casrewind save\ncasrewind push")
+            if number == 3:  # another push, then the sandbox goes away
                 plant(project, {"app.py": b"three\n"})
                 run("in the sandbox", "", "casrewind save\ncasrewind push")
                 shutil.rmtree(tmp_path / "sandbox")
             run(machine, where, lines)
-            if number == 3:
+            if number == 2:
                 assert (tmp_path / "laptop" / "shop" / "app.py").read_bytes() == b"two\n"
     assert (tmp_path / "laptop" / "shop" / "app.py").read_bytes() == b"three\n"
     assert not (tmp_path / "laptop" / "drill").exists()
