@@ -14,8 +14,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from .. import errors, fsio
+from .. import environment, errors, fsio
 from .._typing import TYPE_CHECKING, NamedTuple, Protocol
+from ..config import URL_VARIABLE
 from ..messages import printable, reason_of, shell_quoted, shell_quoted_path, store_errors
 from ..store import push_notes
 from ..store.push_notes import CONFIG
@@ -101,7 +102,9 @@ def need(store: Store) -> tuple[str, RemoteConfig]:
     """As find. Raises RemoteError if the store has no remote."""
     found = find(store)
     if found is None:
-        raise errors.RemoteError("this project has no remote", "casrewind remote add URL gives it one")
+        url = environment.remote_to_join(environment.configuration())
+        joins = f"casrewind push or pull joins {printable(url)}, which {URL_VARIABLE} names"
+        raise errors.RemoteError("this project has no remote", joins if url else "casrewind remote add URL gives it one")
     return found
 
 

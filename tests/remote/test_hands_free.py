@@ -167,3 +167,30 @@ def test_a_hook_waits_for_none_of_it(sandbox, trouble):
         print(trouble, calls)
         assert "connect" not in calls and "wait4" not in calls and not any("sleep" in call for call in calls)
         assert sum(call in ("clone", "clone3", "vfork") for call in calls) <= 2, calls
+
+
+def test_a_pull_joins_as_a_push_does(sandbox, tmp_path):
+    other = InProcess(tmp_path / "home project", tmp_path / "maker", **sandbox.s3.variables, CASREWIND_REMOTE_KEY=KEY)
+    other("save", code=0)
+    other("push", code=0)
+    sandbox.casrewind("save", code=0)
+    assert "no remote" in sandbox.casrewind("pull", code=17).err
+    free(sandbox)
+    assert f"casrewind push or pull joins {sandbox.url}, which CASREWIND_REMOTE_URL names" in sandbox.casrewind("remote", "machines", code=17).err
+    said = sandbox.casrewind("pull", code=0).out
+    assert f"joined the remote {sandbox.url}; this machine is " in said and "pulled 1 checkpoint of " in said
+    assert "joined" not in sandbox.casrewind("pull", code=0).out
+
+
+def test_a_clone_needs_no_url_where_a_variable_that_counts_names_it(sandbox, tmp_path):
+    other = InProcess(tmp_path / "home project", tmp_path / "maker", **sandbox.s3.variables, CASREWIND_REMOTE_KEY=KEY)
+    other("save", code=0)
+    other("push", code=0)
+    sandbox.s3.reset()
+    refused = sandbox.casrewind("clone", code=64).err
+    assert "clone: missing URL" in refused and "CASREWIND_REMOTE_URL does not count: " in refused and sandbox.s3.counts().requests == {}
+    free(sandbox)
+    assert sandbox.casrewind.json("clone", "--list")["machines"]
+    found = sandbox.casrewind.json("clone")
+    assert found["root"] == str(sandbox.root / "shop") and (sandbox.root / "shop" / "f").exists()
+    assert "clone: missing URL" in sandbox.casrewind("clone", code=64, CASREWIND_REMOTE_URL="").err

@@ -2,8 +2,9 @@
 
 import os
 
-from ... import errors
+from ... import environment, errors
 from ..._typing import TYPE_CHECKING
+from ...config import URL_VARIABLE
 from ...messages import age_in_words, plural, printable
 from ...remote import clone as clones
 from ..grammar.options import JSON, STRICT, Command, Option, flag
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind clone s3://team/shop shop", "casrewind clone s3://team/shop --list"),
     options=(
-        Option(("url",), URL, "URL"),
+        Option(("url",), f"{URL} (default: {URL_VARIABLE}, where it counts)", "URL", nargs="?"),
         Option(("to",), "the new directory (default: the last name of URL)", "DIR", nargs="?"),
         Option(("ref",), "an id, its first 4 characters, or a machine (default: the newest of all)", "REF", nargs="?"),
         flag("--all", "all checkpoints of that machine; with --list: all machines"),
@@ -35,14 +36,16 @@ COMMAND = Command(
 
 def run(settings: "Settings", options: "ParsedOptions") -> int:
     """casrewind clone."""
-    assert options.url is not None
-    wanted = config_of_options(options, options.url)
+    url = options.url or environment.remote_to_join(environment.configuration())
+    if not url:
+        raise errors.UsageError("clone: missing URL", "; ".join(environment.variables_without_effect()) or "casrewind clone URL DIR")
+    wanted = config_of_options(options, url)
     ask = ask_for_passphrase if can_person_answer() else None
     if options.list or options.grep:
         if options.to:
             raise errors.UsageError("clone --list makes no project, so it takes no DIR", "leave DIR out, or --list")
         return print_machines(clones.open_unjoined(wanted, os.environ, options.key_file or "", ask)[0], options, lambda: None)
-    name = options.to or os.path.basename(options.url.rstrip("/")) or "clone"
+    name = options.to or os.path.basename(url.rstrip("/")) or "clone"
     directory = os.path.join(options.directory, name)
     found = clones.clone(
         wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
@@ -70,6 +73,6 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         note(printable(found.note))
     for problem in found.problems:
         remark(f"casrewind: {problem}")
-    remark_on_strangers(found.strangers, options.url)
+    remark_on_strangers(found.strangers, url)
     is_enough = found.receipt is not None and found.receipt.is_enough(strict=options.strict)
     return OK if is_enough and not found.problems else REMARKS

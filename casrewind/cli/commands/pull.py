@@ -9,7 +9,7 @@ from ..grammar.options import JSON, Command, flag
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
 from . import OK, REMARKS, Done
-from .remote import remark_on_strangers
+from .remote import join_by_variables, remark_on_strangers
 
 if TYPE_CHECKING:
     from ...context import Context
@@ -30,6 +30,7 @@ COMMAND = Command(
 
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind pull."""
+    join_by_variables(context, options)
     opened = configs.open_remote(context.store)
     found = pulls.pull(context, opened, newest=options.newest, everything=options.all)
     done()

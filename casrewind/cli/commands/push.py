@@ -21,7 +21,7 @@ from ..show.text import human_size, signed_counts, skipped_lines
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from ..terminal.questions import agreed, must_ask_or_raise
 from . import OK, REMARKS, Done
-from .remote import remark_on_strangers
+from .remote import join_by_variables, remark_on_strangers
 
 if TYPE_CHECKING:
     from ...context import Context
@@ -61,7 +61,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         return _be_background_push(context, options)
     from ...remote import outgoing
 
-    _join_by_variables(context, options)
+    join_by_variables(context, options)
     directory, config = configs.need(context.store)
     if options.background or options.wait is not None:
         if options.wait is not None:
@@ -95,17 +95,6 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     for identity in found.damaged:
         remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
     return REMARKS if is_incomplete or found.left or found.damaged else OK
-
-
-def _join_by_variables(context: "Context", options: "ParsedOptions") -> None:
-    """Give a project without a remote that which variables name, where the user's file lets them count."""
-    url = environment.remote_to_join(environment.configuration())
-    if url and configs.find(context.store) is None:
-        from ...remote import connect
-
-        joined = connect.join_by_variables(context.store, url, context.environ)
-        if not options.json:
-            print_line(f"joined the remote {url}; this machine is {printable(joined.machine)} there")
 
 
 def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":

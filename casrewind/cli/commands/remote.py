@@ -127,6 +127,15 @@ def _refuse_foreign_options(options: "ParsedOptions") -> None:
         raise errors.UsageError("--new goes with remote add", "casrewind remote add --new URL makes a remote")
 
 
+def join_by_variables(context: "Context", options: "ParsedOptions") -> None:
+    """Give a project without a remote that which variables name, where the user's file lets them count."""
+    url = environment.remote_to_join(environment.configuration())
+    if url and configs.find(context.store) is None:
+        joined = connect.join_by_variables(context.store, url, context.environ)
+        if not options.json:
+            print_line(f"joined the remote {url}; this machine is {printable(joined.machine)} there")
+
+
 def config_of_options(options: "ParsedOptions", url: str, *, conversations: bool = True) -> RemoteConfig:
     """What the command line says about a remote."""
     given = {"endpoint": options.endpoint, "region": options.region, "profile": options.profile}
