@@ -13,12 +13,13 @@ from contextlib import suppress
 from .. import errors
 from .._typing import NamedTuple
 from ..extras import refuse_without_libraries
+from ..model import digest as digests
 from ..store.store import Store
 from . import remote_config as configs
 from .objects import ObjectGone, Objects, endpoint_of
 from .piece_names import all_pieces_of
 from .remote_config import ObjectStore, RemoteConfig
-from .seal import check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
+from .seal import Unsealed, check_head, identity_of_head, lock_key, new_master, remote_head, unlock_key
 
 HEAD = "casrewind"
 """The name of the object that says what a remote is."""
@@ -120,7 +121,7 @@ def add(
 
 def join_by_variables(store: Store, url: str, environ: Mapping[str, str], *, patience: float = 10.0) -> RemoteConfig:
     """Give a store the remote at `url`, with the key and the credentials of the environment. Never makes a remote: nobody would know of it.
-    `patience` as of Objects. Raises RemoteError, UsageError. Then nothing is changed."""
+    `patience` as of Objects. Raises RemoteError, UsageError; Unsealed for another key. Then nothing is changed."""
     refuse_without_libraries()
     master = configs.key_from(environ)
     if master is None:
@@ -128,10 +129,19 @@ def join_by_variables(store: Store, url: str, environ: Mapping[str, str], *, pat
     head = read_head(Objects(url, patience=patience))
     if head is None:
         raise errors.RemoteError(f"there is no remote at {url} yet", f"where its key is to be kept: casrewind remote add {url}")
-    identity = check_head(master, head, url)
+    try:
+        identity = check_head(master, head, url)
+    except Unsealed as error:
+        hint = f"put that into {configs.VARIABLE}; hooks ask with this one again after an hour, casrewind push does at once"
+        raise Unsealed(error.problem, hint) from error
     config = RemoteConfig(url, machine_name(), endpoint=endpoint_of(url, {}, environ))
     configs.write(store, identity, config, master, head)
     return config
+
+
+def digest_of_try(url: str, environ: Mapping[str, str]) -> str:
+    """What a store keeps of a try to join that the key did not open: it says nothing of the key."""
+    return digests.of(f"{url}\0{environ.get(configs.VARIABLE, '')}".encode(errors="surrogateescape"))[:16].hex()
 
 
 def _count_chains(objects: Objects) -> int | None:

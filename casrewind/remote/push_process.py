@@ -17,14 +17,17 @@ from ..context import Context
 from ..extras import are_libraries_installed
 from ..messages import printable
 from ..store import push_notes
-from ..store.push_notes import PushClaim
+from ..store.push_notes import PushClaim, PushNotes
 from . import connect
 from .objects import endpoint_of
 from .push import push
 from .pushed import count_unsent
 from .remote_config import need, open_remote
+from .seal import Unsealed
 
 _NICER = 10
+_SAME_KEY_AGAIN = 3600
+"""Seconds until a key that did not open the remote is tried again."""
 _LOOK_SECONDS = 0.2
 """Seconds between two looks whether the time has come: the end of a session may hurry this process."""
 LIMIT = 30 * 60.0
@@ -49,11 +52,12 @@ def run_push_process(
         return
     with suppress(OSError):
         os.nice(_NICER)
+    attempt = connect.digest_of_try(url, environ or {})
     claim = joining = PushClaim(push_notes.noted_directory(remotes), inherited=0)
     try:
         with _limited_in_time(limit):
             if not has_remote:
-                if not joining.take():
+                if not joining.take() or _was_just_refused(push_notes.read_push_notes(push_notes.noted_directory(remotes)), attempt):
                     return
                 _wait_for_interval(joining, interval)
                 joining.note_push_begins()
@@ -74,13 +78,19 @@ def run_push_process(
         is_known = isinstance(error, errors.CasrewindError | OSError | _TimeOver)
         problem = str(error) if is_known else f"{type(error).__name__}: {error}"
         directory = push_notes.noted_directory(remotes)
-        notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem)
+        refused = attempt if isinstance(error, Unsealed) and not has_remote else ""
+        notes = push_notes.read_push_notes(directory)._replace(failed_ns=time.time_ns(), problem=problem, refused=refused)
         with suppress(OSError):
             push_notes.write_push_notes(context.store.path, directory, notes)
     finally:
         claim.close()
         if joining is not claim:  # kept till now: who waits for a push that joins waits for this process
             joining.close()
+
+
+def _was_just_refused(notes: PushNotes, attempt: str) -> bool:
+    """True if the same key did not open the same remote within an hour: it would be asked for at every turn."""
+    return notes.refused == attempt and 0 <= time.time_ns() - notes.failed_ns < _SAME_KEY_AGAIN * 1_000_000_000
 
 
 def _refuse_other_server(context: Context) -> None:

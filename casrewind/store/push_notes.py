@@ -24,7 +24,8 @@ _CLAIM = "claim"
 class PushNotes(NamedTuple):
     """`seq` is the number of the last record in the ledger that was pushed. Times are in nanoseconds since 1970, 0 = never:
     of the last push that ended well, of the last background push, or try to join, if that failed, with its `problem` ("" = it did not),
-    and of the last `remote verify`, which found `damage` (the number of its problems)."""
+    and of the last `remote verify`, which found `damage` (the number of its problems). `refused`: a digest of the URL and the key with
+    which the last try to join failed, "" if the key was not the reason."""
 
     seq: int = 0
     pushed_ns: int = 0
@@ -32,6 +33,7 @@ class PushNotes(NamedTuple):
     problem: str = ""
     verified_ns: int = 0
     damage: int = 0
+    refused: str = ""
 
 
 def remote_directory(remotes: str) -> str:

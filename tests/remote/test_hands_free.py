@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from casrewind.remote import connect, remote_config
+from casrewind.store import push_notes
 from support.command_in_process import InProcess
 from support.fake_client import Client
 from support.held_proxy import HeldProxy
@@ -98,6 +99,25 @@ def test_with_a_key_that_does_not_open_it_nothing_is_sent_and_that_is_said(sandb
     sandbox.casrewind.environment["CASREWIND_REMOTE_KEY"] = KEY
     sandbox.event()
     assert sandbox.status()["remote"]["not_pushed"] == 0 and "not joined" not in sandbox.casrewind("statusline", code=0).out
+
+
+def test_a_key_that_was_refused_is_not_sent_for_at_each_turn_and_another_one_at_once(sandbox):
+    free(sandbox)
+    sandbox.casrewind.environment["CASREWIND_REMOTE_KEY"] = OTHER
+    for _ in range(3):
+        sandbox.event()
+    assert sandbox.s3.counts().requests == {"GET": 1}
+    assert "this is not the key of" in (told := sandbox.status()["remote_not_joined"]) and "again after an hour, casrewind push does at once" in told
+    (notes,) = Path(sandbox.casrewind.home).rglob("remotes/joining/notes.json")
+    found = push_notes.read_push_notes(notes.parent)
+    assert OTHER not in notes.read_text() and OTHER[5:] not in notes.read_text()
+    push_notes.write_push_notes(str(notes.parents[2]), notes.parent, found._replace(failed_ns=found.failed_ns - int(3601e9)))
+    sandbox.event()
+    assert sandbox.s3.counts().requests == {"GET": 2}, "an hour later"
+    assert "this is not the key of" in sandbox.casrewind("push", code=17).err and sandbox.s3.counts().requests == {"GET": 3}, "a person asks"
+    sandbox.casrewind.environment["CASREWIND_REMOTE_KEY"] = KEY
+    sandbox.event()
+    assert sandbox.status()["remote"]["not_pushed"] == 0
 
 
 def test_the_machine_has_the_name_of_its_job_else_of_the_host(sandbox, monkeypatch):
