@@ -29,6 +29,24 @@ def change_setting(text: str, origin: str, name: str, literal: str) -> str:
     return found
 
 
+def remove_line(text: str, origin: str, name: str, literal: str) -> str:
+    """The text without the line that `change_setting` added for a setting, and without its header if that came along. The same text if
+    there is no such line. Raises UsageError as change_setting does."""
+    section, _, key = name.partition(".")
+    lines = text.split("\n")
+    at = next((at for at in _lines_of_section(lines, section) if lines[at].rstrip("\r") == f"{key} = {literal}"), None)
+    if at is None:
+        return text
+    before, rest = lines[:at], lines[at + 1 :]
+    if not any(line.strip() for line in rest) and before[-1].rstrip("\r") == f"[{section}]" and not "".join(before[-2:-1]).strip():
+        before = [*before[:-2], ""] if before[:-2] else []
+        rest = []
+    found = "\n".join([*before, *rest])
+    if not _says(found, text, section, key, ""):
+        raise errors.UsageError(f"{origin}: {name} cannot be removed here without a risk for other lines", "edit the file")
+    return found
+
+
 def _changed_lines(lines: list[str], section: str, key: str, literal: str) -> str:
     end = "\r" if lines[0].endswith("\r") else ""
     pattern = re.compile(rf"(\s*{_word(key)}\s*=\s*){_VALUE}(\s*(?:#.*)?\r?)")

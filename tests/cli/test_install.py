@@ -24,6 +24,7 @@ UNINSTALLED = {
 }  # fmt: skip
 DROID = {"SessionStart", "UserPromptSubmit", "Stop", "SubagentStop", "PreCompact", "SessionEnd"}
 BALANCED = {*DROID, "SubagentStart"}
+HANDS_FREE = b"from_environment = true  # casrewind install --hands-free\n"
 
 
 def settings_of(home, agent="claude"):
@@ -61,12 +62,49 @@ def test_hands_free_writes_one_line_into_the_users_file_and_says_what_that_means
     plant(home, {CONFIG_FILE: b"# mine\n[remote]\npush = \"off\"  # as ever\n"})
     said = casrewind("install", "claude", "--hands-free", code=0).out
     assert f"hands-free: {file} lets CASREWIND_REMOTE_URL, _KEY and _PUSH count" in said and "a project's own settings can set them" in said
-    assert file.read_bytes() == b"# mine\n[remote]\npush = \"off\"  # as ever\nfrom_environment = true\n"
+    assert file.read_bytes() == b"# mine\n[remote]\npush = \"off\"  # as ever\n" + HANDS_FREE
     assert shaped(casrewind.json("install", "claude", "--hands-free"), INSTALLED)["hands_free"] == str(file)
     assert "--hands-free out" in casrewind("install", "claude", "--plugin", "p", "--hands-free", code=64).err
     casrewind("uninstall", "claude", code=0)
     file.write_bytes(b"[remote]\nfrom_environment = nonsense\n")
     assert casrewind("install", "claude", "--hands-free", code=64).err and file.read_bytes().endswith(b"nonsense\n")
+
+
+@pytest.mark.parametrize("before", [None, b"", b"# mine\n[remote]\n", b"# mine\n[remote]\npush = 'off'\n[hooks]\n", b"[hooks]\r\ntier = 'minimal'\r\n"])
+def test_the_last_uninstall_takes_the_hands_free_line_out_again(casrewind, home, before):
+    file = home / CONFIG_FILE
+    if before is not None:
+        plant(home, {CONFIG_FILE: before})
+    casrewind("install", "claude", "--hands-free", code=0)
+    casrewind("install", "droid", "--hands-free", code=0)
+    assert "from_environment" not in casrewind("uninstall", "claude", code=0).out and file.read_bytes().count(HANDS_FREE.rstrip()) == 1
+    assert f"{file} no longer lets variables name a remote" in casrewind("uninstall", "droid", code=0).out
+    assert file.read_bytes() == before if before else not file.exists()
+    assert "remote" not in casrewind("uninstall", "droid", code=0).out
+
+
+@pytest.mark.parametrize("line", [b"from_environment = true\n", b"from_environment = true  # mine\n", HANDS_FREE + b"push = 'turns'\n"])
+def test_a_hands_free_line_of_ones_own_stays_and_uninstall_says_so(casrewind, home, line):
+    file = home / CONFIG_FILE
+    plant(home, {CONFIG_FILE: b"[remote]\n" + line})
+    casrewind("install", "claude", "--hands-free", code=0)
+    assert file.read_bytes() == b"[remote]\n" + line
+    said = casrewind("uninstall", "claude", code=0).out
+    if line.startswith(HANDS_FREE):
+        assert file.read_bytes() == b"[remote]\npush = 'turns'\n"
+    else:
+        assert f"{file} says from_environment = true, in a line of your own: it stays" in said and file.read_bytes() == b"[remote]\n" + line
+
+
+def test_the_hands_free_line_stays_with_a_project_and_where_the_file_cannot_be_read(casrewind, home, root):
+    file = home / CONFIG_FILE
+    casrewind("install", "claude", "--hands-free", "--scope", "project", code=0)
+    casrewind("uninstall", "claude", "--scope", "project", code=0)
+    assert HANDS_FREE in file.read_bytes()
+    casrewind("install", "claude", code=0)
+    file.write_bytes(b"[remote\n")
+    casrewind("uninstall", "claude", code=64)  # as each command says that cannot read the file
+    assert file.read_bytes() == b"[remote\n"
 
 
 def test_the_short_command_is_offered_written_kept_and_removed(casrewind, home):

@@ -7,7 +7,7 @@ from ... import config, environment, errors
 from ..._typing import TYPE_CHECKING
 from ...agents import settings_files
 from ...config import Setting
-from ...config_edit import DEFAULT, change_setting
+from ...config_edit import DEFAULT, change_setting, remove_line
 from ...messages import printable
 from ...settings import Settings, find_root, project_faults, read_project_file
 from ..grammar.options import JSON, Command, Option, flag
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
 
 _OF_PROJECT = "capture.max_file_size"
+_COUNTING, _OURS = "remote.from_environment", "true  # casrewind install --hands-free"
+"""The setting by which variables count, and its value with a comment that says who wrote it: uninstall removes that, and no other."""
 COMMAND = Command(
     examples=("casrewind config", "casrewind config set retention.max_age 90d", "casrewind config set retention.max_age default"),
     options=(
@@ -141,24 +143,55 @@ def _change_file(options: "ParsedOptions", path: str, mode: int, value_in: Calla
 def let_variables_count() -> str:
     """Write into the user's file that variables say what hooks push, and where. Returns its path. Raises as config set does."""
     path = environment.configuration_path()
-    _write_setting(path, "remote.from_environment", "true", _NEW, lambda text: str(config.explain_settings(text, printable(path), {})))
+    if not environment.configuration().remote_from_environment:
+        found = _setting_named(environment.explain_settings()[1], _COUNTING)
+        literal = _OURS if found is not None and found.source == DEFAULT else "true"
+        _write_setting(path, _COUNTING, literal, _NEW, lambda text: str(config.explain_settings(text, printable(path), {})))
     return path
+
+
+def stop_variables_counting() -> str:
+    """Take the line that let_variables_count added out of the user's file. Returns a sentence about that, "" if the file has no such
+    setting. Raises as config set does."""
+    path = environment.configuration_path()
+    if not environment.configuration().remote_from_environment:
+        return ""
+    where, present = printable(path), settings_files.read_settings(path)
+    text = _text_of(path, present)
+    changed = remove_line(text, where, _COUNTING, _OURS)
+    if changed == text:
+        return f"{where} says from_environment = true, in a line of your own: it stays"
+    _replace(present, changed, _NEW)
+    return f"{where} no longer lets variables name a remote"
 
 
 def _write_setting(path: str, name: str, literal: str, mode: int, value_in: Callable[[str], str]) -> tuple[str, str]:
     """Returns the value before, and the new one, "" if nothing was changed. `literal`: its value in TOML, "" = out of the file."""
     where, present = printable(path), settings_files.read_settings(path)
-    text = config.decode_file(present.data or b"", where)
+    text = _text_of(path, present)
     changed = change_setting(text, where, name, literal)
     if changed == text:
         return value_in(text), ""
     was, now = value_in(text), value_in(changed)
+    _replace(present, changed, mode)
+    return was, now
+
+
+def _text_of(path: str, present: settings_files.SettingsFile) -> str:
+    return config.decode_file(present.data or b"", printable(path))
+
+
+def _replace(present: settings_files.SettingsFile, text: str, mode: int) -> None:
+    """Give the file that was read this text; remove it if that is empty."""
     settings_files.check_writable(present)
     try:
-        settings_files.replace_if_unchanged(present, changed.encode(), mode)
+        if text:
+            settings_files.replace_if_unchanged(present, text.encode(), mode)
+        else:
+            settings_files.remove_if_unchanged(present)
+            settings_files.remove_if_empty(os.path.dirname(present.path))
     except settings_files.FileChanged as error:
-        raise errors.UsageError(f"{where} was changed at the same time; nothing was changed", "try again") from error
-    return was, now
+        raise errors.UsageError(f"{printable(present.path)} was changed at the same time; nothing was changed", "try again") from error
 
 
 def _setting_in_project(setting: Setting, own: config.Project, root: str | None) -> Setting:

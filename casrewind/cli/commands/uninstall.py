@@ -4,12 +4,15 @@ import os
 
 from ..._typing import TYPE_CHECKING
 from ...agents import install as installs
+from ...agents.hook_checks import find_clients
+from ...agents.hook_records import PROJECT
 from ...agents.install import Uninstalled
 from ...messages import plural, printable
 from ..grammar.options import AGENT, JSON, Command
 from ..show.shapes import Shape, path, path_or_none
 from ..terminal.lines import print_json, print_line
 from . import OK
+from .config import stop_variables_counting
 from .install import SCOPE, find_target, load_client_named
 
 if TYPE_CHECKING:
@@ -31,6 +34,8 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     target = find_target(load_client_named(settings, options), settings, options)
     is_printed = target.client.prints_hooks_only
     found = Uninstalled(target, (), (), None, ()) if is_printed else installs.uninstall(target)
+    if target.scope != PROJECT and not any(here.connected for here in find_clients(settings.home, settings.environ)):
+        found = found._replace(notes=(*found.notes, *filter(None, [stop_variables_counting()])))
     if options.json:
         print_json(_shape_of_uninstalled(found))
     elif is_printed:
@@ -44,8 +49,8 @@ def _print_uninstalled(found: Uninstalled) -> None:
     client = found.target.client
     if not (found.written or found.command or found.short_command):
         print_line(f"nothing to uninstall: {printable(found.target.directory)} has no hooks of casrewind's")
-        return
-    print_line(f"uninstalled: {client.title}, {plural(len(found.events), 'event')}; checkpoints stay")
+    else:
+        print_line(f"uninstalled: {client.title}, {plural(len(found.events), 'event')}; checkpoints stay")
     for item in found.written:
         print_line(f"  settings  {printable(item.path)}{' (as before the installation)' if item.restored else ''}")
     for command in filter(None, (found.command, found.short_command)):
