@@ -7,6 +7,7 @@ pushed. None of them says so.
 Only what is there already is put again, byte for byte, so that a server which replaces it has the same bytes afterwards.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 
 from .. import errors
 from .bucket_errors import OTHER_SERVER
@@ -56,12 +57,16 @@ def _broken_rules(remote: Remote) -> list[str]:
             f"nothing was pushed: the remote at {url} is not the one that was added",
             "casrewind remote remove, then casrewind remote add URL, takes the one that is there"
         )
-    broken = [REPLACES] if objects.put_new(HEAD, head) else []
-    found = objects.list("", _BEFORE, _NEAR)
+    with ThreadPoolExecutor() as pool:  # at once: a push in the last seconds of a container has no time for one after the other
+        put = pool.submit(objects.put_new, HEAD, head)
+        listed = pool.submit(objects.list, "", _BEFORE, _NEAR)
+        part = pool.submit(objects.get, HEAD, 1, len(head) - 1)
+    broken = [REPLACES] if put.result() else []
+    found = listed.result()
     is_listed = any(info.name == HEAD and info.size == len(head) for info in found)
     if not is_listed and (len(found) < _NEAR or found[-1].name > HEAD):
         broken.append(HIDES)
-    if objects.get(HEAD, 1, len(head) - 1) != head[1:-1]:
+    if part.result() != head[1:-1]:
         broken.append(OTHER_BYTES)
     if not objects.gives_ranges:
         broken.append(NO_RANGES)

@@ -1,13 +1,11 @@
 """What a command says when a server refuses or is not there, by real servers; nothing is lost, and the next push is complete."""
 
 import json
-import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -15,12 +13,12 @@ import pytest
 from casrewind import errors
 from casrewind.remote import remote_config
 from casrewind.remote.objects import Objects
+from support import guide_page
 from support.command_in_process import InProcess
 from support.recorded_server import Recorded
 from support.s3_server import S3Server
 from support.trees import plant
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "cloud-sandbox.md"
 KEY = remote_config.key_as_text(b"k" * 32)
 
 
@@ -105,7 +103,7 @@ def test_the_clock_of_this_machine_is_wrong(machine, tmp_path, server, url):
 
 def policy_of_the_page(bucket):
     """The policy in the guide, for a bucket and its directory `shop`."""
-    (found,) = re.findall(r"^```json\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    (found,) = [text for text in guide_page.blocks("json") if "Statement" in text]
     return json.loads(found.replace("team", bucket))
 
 
