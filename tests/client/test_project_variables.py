@@ -41,16 +41,21 @@ def devcontainer(directory):
     return agent, client, set_variables
 
 
-def gemini(directory):
+def gemini(directory, file=".gemini/.env"):
     client = GeminiClient(directory)
 
     def set_variables(variables):
-        plant(client.project, {".gemini/.env": "".join(f"{name}={value}\n" for name, value in variables.items()).encode()})
+        plant(client.project, {file: "".join(f"{name}={value}\n" for name, value in variables.items()).encode()})
 
     return "gemini", client, set_variables
 
 
-@pytest.mark.parametrize("make", by_turns([claude, gemini, devcontainer], 1))
+def gemini_in_any_project(directory):
+    """It reads the plain `.env` of a project, too."""
+    return gemini(directory, ".env")
+
+
+@pytest.mark.parametrize("make", by_turns([claude, gemini, devcontainer, gemini_in_any_project], 1))
 def test_the_server_of_whoever_wrote_the_settings_gets_no_request(make, s3, tmp_path_factory):
     directory = tmp_path_factory.mktemp("c")
     agent, client, set_variables = make(directory)

@@ -1,5 +1,7 @@
 """An image that was made hands-free: variables name the remote and its key, and the first save joins it. No hook waits for that."""
 
+import json
+import os
 import re
 import socket
 import subprocess
@@ -95,6 +97,8 @@ def test_with_a_key_that_does_not_open_it_nothing_is_sent_and_that_is_said(sandb
     assert why in sandbox.status()["remote_not_joined"] and why in sandbox.casrewind.json("remote")["not_joined"]
     assert why in sandbox.casrewind("status", code=0).out and why in sandbox.casrewind("remote", code=0).out
     assert f", remote not joined: {why}" in sandbox.casrewind("statusline", code=0).out.replace("CASREWIND_REMOTE_KEY has", "has")
+    told = json.loads(sandbox.event("SessionStart.startup", CLAUDE_PID=str(os.getpid()))[1])["systemMessage"]
+    assert f", remote not joined: {why}" in told.replace("CASREWIND_REMOTE_KEY has", "has"), "the first line of a session"
     assert why in sandbox.casrewind("push", code=17).err
     sandbox.casrewind.environment["CASREWIND_REMOTE_KEY"] = KEY
     sandbox.event()
