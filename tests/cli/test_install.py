@@ -305,7 +305,7 @@ def test_what_may_not_be_written_is_said_and_left_alone():
 
 def test_help_names_the_tiers(casrewind):
     said = " ".join(casrewind("install", "--help", code=0).out.split())
-    assert "minimal: at session start and prompts" in said and "droid (Factory Droid)" in said
+    assert "minimal: save when a session starts and at prompts" in said and "droid (Factory Droid)" in said
 
 
 def test_json_of_settings_is_still_json(casrewind, home):

@@ -19,12 +19,12 @@ COMMAND = Command(
     examples=("casrewind adopt ../the-name-before",),
     options=(
         Option(("old",), "the path that the project had before", "OLD"),
-        flag("--force", "even if OLD still exists", inherits=True),
+        flag("--force", "adopt even if OLD still exists", inherits=True),
         JSON,
     ),
     more=(
-        "If this project has checkpoints of its own, the others are listed as those of another machine, and undo does "
-        "not know them."
+        "If this project already has checkpoints, casrewind lists those of OLD as checkpoints of another machine, and undo does not use "
+        "them."
     ),
     is_alone=True,
 )

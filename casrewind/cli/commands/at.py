@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind at --session 01a20188 --entry f6b36a33",),
     options=(
-        Option(("--session",), "the client's id of the session", "ID"),
-        Option(("--entry",), "the client's ids of the entry and of its parts, separated by commas", "ID", group="at"),
+        Option(("--session",), "the session's id, as the client names it", "ID"),
+        Option(("--entry",), "the ids of the entry and its parts, as the client names them, separated by commas", "ID", group="at"),
         Option(
             ("--turn",),
-            "the prompt of turn N of casrewind list, which must be of the session",
+            "the prompt of turn N of casrewind list, which must belong to the session",
             "N",
             convert=positive_number,
             group="at",
         ),
-        NUMBER._replace(help="the newest N prompts of the session, and what a restore to before each would change", group="at"),
+        NUMBER._replace(help="show the newest N prompts of the session, and what a restore to before each prompt would change", group="at"),
         JSON,
     ),
-    more="Also shows how many paths a restore would change. An agent's client asks this before it asks the user.",
+    more="Also shows how many paths a restore would change. An agent's client runs this command before it asks the user.",
 )
 
 _NAMED = 5

@@ -58,23 +58,23 @@ COMMAND = Command(
     options=(
         Option(
             ("prompt",),
-            "the turn, as casrewind list numbers it, or remote:@N of another machine (default: the newest prompt of the "
-            "conversation that is not taken back)",
+            "the turn's number in casrewind list, or remote:@N for another machine (default: the conversation's "
+            "newest prompt that you have not taken back)",
             "N",
             convert=_turn_or_machine,
             nargs="?",
         ),
-        choice("what", "code", "--code", "the files only"),
-        choice("what", "chat", "--chat", "the conversation only"),
-        choice("what", "both", "--both", "files and conversation (default)"),
+        choice("what", "code", "--code", "restore only the files"),
+        choice("what", "chat", "--chat", "restore only the conversation"),
+        choice("what", "both", "--both", "restore files and conversation (default)"),
         *EDITS, SESSION,
-        flag("--in-place", "cut the session itself and keep a copy; its client must not run"),
+        flag("--in-place", "shorten the session itself, and keep a copy; close its client first"),
         flag("--copy", "copy the removed prompts to the clipboard"),
         flag("--nearest", "if the prompt has no checkpoint, use the nearest older one"),
         DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,
     ),
     defaults={"what": "both"},
-    more="The conversation before the prompt becomes a new session; the old session is kept.",
+    more="A new session continues the conversation from before the prompt. The old session does not change.",
     saves=True, tells_restore=True,
 )
 

@@ -33,10 +33,10 @@ COMMAND = Command(
     examples=("casrewind bisect -- make test", "casrewind bisect --good @9 --with .venv -- .venv/bin/pytest -q"),
     options=(
         Option(("--good",), "a state in which COMMAND succeeds (default: the oldest)", "REF"),
-        Option(("--bad",), "a later state in which it fails (default: the files now, which are saved)", "REF"),
+        Option(("--bad",), "a later state in which COMMAND fails (default: the files now, which bisect saves)", "REF"),
         Option(
             ("--with",),
-            "link PATH of the project into every state, as for node_modules; COMMAND can write through it; again for several",
+            "link PATH of the project into every state, for example node_modules; COMMAND can write to it; repeat for several",
             "PATH",
             "links",
             repeats=True,
@@ -46,9 +46,9 @@ COMMAND = Command(
     ),
     usage=("[--good REF] [--bad REF] [--with PATH ...] [--json] [--] COMMAND ...",),
     more=(
-        "Runs COMMAND in a temporary directory with one state after the other; the project is not touched. COMMAND "
-        "exits with 0 for good, with 1 to 124 for bad, with 125 to skip a state; 126 and above end the search. New "
-        "files of COMMAND stay for its next run."
+        "Runs COMMAND on one saved state after another in a temporary directory, and does not touch the project. Let COMMAND exit with 0 "
+        "if a state is good, with 1 to 124 if it is bad, and with 125 to skip it. An exit code of 126 or more ends the search. New files "
+        "that COMMAND makes stay there for its next run."
     ),
     behind="the command goes",
     takes_rest=True, saves=True,

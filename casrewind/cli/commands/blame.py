@@ -28,12 +28,12 @@ COMMAND = Command(
     examples=("casrewind blame src/till.py", "casrewind blame src/till.py @3 -L 10,40"),
     options=(
         Option(("file",), "a file", "PATH"),
-        Option(("ref",), "the file as it was there: @3 is before turn 3, after:@3 behind it (default: as it is now)", "REF", nargs="?"),
-        Option(("-L",), "only these lines: 10,40 or 10,+5 or 10", "LINES", "lines"),
+        Option(("ref",), "show the file as of REF: @3 is before turn 3, after:@3 after it (default: now)", "REF", nargs="?"),
+        Option(("-L",), "show only these lines: 10,40 or 10,+5 or 10", "LINES", "lines"),
         JSON,
     ),
-    more="you: edited outside of turns. @3?: turn 3 or you, nobody saw it. older: there before the first checkpoint. ?: nobody knows. "
-    "A line that a restore, revert or undo brought back is of whoever wrote it.",
+    more="you: you edited the line outside of turns. @3?: either turn 3 or you wrote it. older: the line is older than the first "
+    "checkpoint. ?: the author is unknown. If a restore, revert or undo brought a line back, blame names its first author.",
 )
 
 _MEANINGS = {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind cat @1:README.md > README.old",),
     options=(Option(("file",), "a checkpoint and a path relative to the current directory", "REF:PATH"),),
-    more="For a link, prints its target. A label may contain colons: PATH begins after the first colon that follows a REF.",
+    more="If PATH is a link, cat prints its target. A label may contain colons: PATH begins after the first colon that ends a REF.",
 )
 
 

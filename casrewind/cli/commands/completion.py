@@ -39,7 +39,7 @@ from . import OK
 COMMAND = Command(
     examples=('eval "$(casrewind completion bash)"', "casrewind completion fish | source"),
     options=(Option(("shell",), "the shell", choices=("bash", "zsh", "fish")),),
-    more="To keep it, add the eval line to the start-up file of the shell.",
+    more="To have completion in every new shell, add the eval line to the start-up file of your shell.",
     is_alone=True,
 )
 

@@ -23,10 +23,10 @@ _COUNTING, _OURS = "remote.from_environment", "true  # casrewind install --hands
 COMMAND = Command(
     examples=("casrewind config", "casrewind config set retention.max_age 90d", "casrewind config set retention.max_age default"),
     options=(
-        Option(("action",), "set: change one setting in your file (without it, all are shown)", "ACTION", nargs="?"),
-        Option(("name",), "the setting, as casrewind config names it", "NAME", nargs="?"),
-        Option(("value",), f"its new value; {DEFAULT}: take the setting out of the file", "VALUE", nargs="?"),
-        flag("--project", f"with set: change {config.PROJECT_FILE} in the project; only {_OF_PROJECT} can be set there"),
+        Option(("action",), "set changes one setting in your file (without set, config shows all settings)", "ACTION", nargs="?"),
+        Option(("name",), "the name of the setting, as casrewind config shows it", "NAME", nargs="?"),
+        Option(("value",), f"the new value; {DEFAULT} removes the setting from the file", "VALUE", nargs="?"),
+        flag("--project", f"with set: change {config.PROJECT_FILE} in the project, which can only set {_OF_PROJECT}"),
         JSON,
     ),
     usage=("[--json]", "set [--project] [--json] NAME VALUE"),

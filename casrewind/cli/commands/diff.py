@@ -26,12 +26,13 @@ COMMAND = Command(
     options=(
         Option(
             ("words",),
-            "no REF: from before the newest turn to the files now. @N: the change of that turn, @N.1: of a subagent of it. Another REF: "
-            "from it to the files. Two: both states. A PATH limits the output. Put -- before a PATH that could be a REF",
+            "without REF: show what changed from before the newest turn until now. @N: what that turn changed. @N.1: what a subagent of "
+            "it changed. Any other REF: what changed from REF until now. Two REFs: what differs between them. A PATH limits the output. "
+            "Put -- before a PATH that could be a REF",
             "REF | PATH",
             nargs="*",
         ),
-        flag("--since-review", "from the state that casrewind review --done marked to the files now"),
+        flag("--since-review", "show what changed since the state that casrewind review --done marked"),
         *FORMS, JSON,
     ),
     usage=(

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind doctor",),
     options=(
-        AGENT._replace(help="as for install (default: all that are installed)", nargs="?"),
+        AGENT._replace(help="the agent, named as for install (default: all connected agents)", nargs="?"),
         JSON,
     ),
-    more="Runs the hooks once to see the result.",
+    more="Runs the hooks of each agent once, and checks the result.",
     is_alone=True,
 )
 

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind du --by path --depth 2",),
     options=(
-        NUMBER._replace(help="rows of each table (default: 10; with --json all)"),
-        Option(("--by",), "only this table", choices=("checkpoint", "path", "session")),
-        Option(("--depth",), "aggregate to N directory levels", "N", convert=positive_number),
+        NUMBER._replace(help="show N rows of each table (default: 10, or all with --json)"),
+        Option(("--by",), "show only this table", choices=("checkpoint", "path", "session")),
+        Option(("--depth",), "add up everything below N directory levels", "N", convert=positive_number),
         JSON,
     ),
-    more="By checkpoint, by path and by session, largest first.",
+    more="Shows the space by checkpoint, by path and by session, largest first.",
     stays=True,
 )
 

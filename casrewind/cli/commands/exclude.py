@@ -21,8 +21,8 @@ COMMAND = Command(
         RULE_WORDS, SHARED, JSON,
     ),
     more=(
-        "Older checkpoints keep what they hold: casrewind purge removes it. Names, with exit code 3, what is still "
-        "captured, and what else the rules change."
+        "Older checkpoints keep these files, and casrewind purge removes them. If something is still captured, or the rules also change "
+        "other paths, exclude names these paths and exits with 3."
     ),
     creates=True,
 )

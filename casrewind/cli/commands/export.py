@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind export @1 > turn.export", "casrewind export > all.export"),
     options=(
-        REF._replace(help="a checkpoint (default: all)", nargs="?"),
-        flag("--plain", "do not encrypt: anyone who has the stream can read it"),
+        REF._replace(help="the checkpoint to export (default: all checkpoints)", nargs="?"),
+        flag("--plain", "do not encrypt, so that anyone who has the output can read it"),
         Option(("--key-file",), "read the key from FILE (default: the key of the remote)", "FILE"),
     ),
     more=(
-        "Encrypted with the key in --key-file, by default with that of the remote. Without REF, and with last, it saves "
-        "the current files first, as push does. To another machine: casrewind export @1 | ssh HOST casrewind -C shop "
-        "import -"
+        "Encrypts with the key in --key-file, or by default with the key of the remote. Without REF, or with last as REF, export saves "
+        "the current files first, as push does. To send a checkpoint to another machine: casrewind export @1 | ssh HOST casrewind -C "
+        "shop import -"
     ),
     saves=True, stays=True,
 )

@@ -20,14 +20,14 @@ COMMAND = Command(
     examples=("casrewind gc --max-age 14d --dry-run",),
     options=(
         Option(("--max-age",), "delete checkpoints older than AGE: 30d, 12h, 1d12h or P30D (default: as configured)", "AGE"),
-        Option(("--max-count",), "keep the newest N of each worktree (default: as configured)", "N"),
-        Option(("--max-size",), "delete the oldest until the store has at most SIZE: 5GiB, 300MB (default: as configured)", "SIZE"),
-        DRY_RUN._replace(help="show what would be deleted, and why"),
+        Option(("--max-count",), "keep the newest N checkpoints of each worktree (default: as configured)", "N"),
+        Option(("--max-size",), "delete the oldest ones until the store has at most SIZE: 5GiB, 300MB (default: as configured)", "SIZE"),
+        DRY_RUN._replace(help="show what gc would delete, and why"),
         AUTO, JSON,
     ),
     more=(
-        "Never deletes the newest checkpoint, pinned or labelled ones, those of live sessions, or what undo needs. Runs "
-        "automatically once a day, and when the store has reached its size limit."
+        "Never deletes the newest checkpoint, pinned or labelled checkpoints, those of live sessions, or what undo needs. casrewind runs "
+        "gc automatically once a day, and when the store has reached its size limit."
     ),
     stays=True,
 )

@@ -25,7 +25,7 @@ COMMAND = Command(
         Option(("--key-file",), "read the key from FILE (default: CASREWIND_REMOTE_KEY, or the key of the remote)", "FILE"),
         JSON,
     ),
-    more="Changes no file of the project. See what came with casrewind list --remote.",
+    more="Changes no file of the project. casrewind list --remote shows the imported checkpoints.",
     creates=True, stays=True,
 )
 

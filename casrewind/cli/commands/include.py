@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 RULE_WORDS = Option(
     ("path",),
-    "a file, a directory with all that is in it, or a pattern as in a .gitignore: without a slash it applies in every directory "
-    "that is not ignored",
+    "a file, a directory with all that is in it, or a pattern as in a .gitignore, which without a slash applies in "
+    "every directory that is not ignored",
     "PATH",
     nargs="+",
 )
-SHARED = flag("--shared", "change .casrewindignore in the project instead: everyone who has the file shares its rules")
+SHARED = flag("--shared", "change .casrewindignore in the project instead, so that everyone who has this file shares its rules")
 COMMAND = Command(
     examples=("casrewind include .env", "casrewind include data/x.db '*.sqlite3'"),
     options=(
         RULE_WORDS, SHARED, JSON,
     ),
     more=(
-        "Adds private rules, kept with the checkpoints, and saves at once. Looks up each path that was meant in the "
-        "checkpoint. Names, with exit code 3, what is still not captured, and what else the rules change."
+        "Adds private rules, which casrewind keeps with the checkpoints, and saves at once. Checks that the checkpoint contains each "
+        "path. If something is still not captured, or the rules also change other paths, include names these paths and exits with 3."
     ),
     creates=True, saves=True,
 )

@@ -27,24 +27,24 @@ if TYPE_CHECKING:
     from ...settings import Settings
     from ..grammar.command_line import ParsedOptions
 
-SCOPE = Option(("--scope",), "for all projects of the user (default) or for this project", choices=("user", "project"))
+SCOPE = Option(("--scope",), "for all your projects (default) or only for this project", choices=("user", "project"))
 _TIERS = (
-    "minimal: at session start and prompts. balanced (default): also at the end of turns and the session, at the start and end of "
-    "subagents, and before compaction. aggressive: also before every tool that may change files"
+    "minimal: save when a session starts and at prompts. balanced (default): also save when turns and the session end, when subagents "
+    "start and end, and before compaction. aggressive: also save before every tool that may change files"
 )
 COMMAND = Command(
     examples=("casrewind install claude", "casrewind install claude --tier aggressive", "casrewind install claude --hands-free"),
     options=(
         Option(("--tier",), _TIERS, choices=("minimal", "balanced", "aggressive")),
-        Option(("--plugin",), "write a plugin for Claude Code into DIR, to share; change no settings", "DIR"),
-        flag("--short", "also write the command /back, for /casrewind back, where a client has commands in files"),
-        flag("--hands-free", "let variables name the remote that hooks push to, and its key: for an image or a sandbox"),
+        Option(("--plugin",), "write a Claude Code plugin that you can share into DIR, and change no settings", "DIR"),
+        flag("--short", "also write the command /back, short for /casrewind back, if the client reads commands from files"),
+        flag("--hands-free", "for an image or a sandbox: let environment variables name the remote that hooks push to, and its key"),
         AGENT._replace(nargs="?"),
         SCOPE,
-        ASSUME_YES._replace(help="do not ask: without AGENT, connect all clients that are found"),
+        ASSUME_YES._replace(help="do not ask, and without AGENT connect all agents that casrewind finds"),
         JSON,
     ),
-    more="Adds casrewind's hooks to the settings of the agent's client. Without AGENT: finds the clients and asks.",
+    more="Adds casrewind's hooks to the agent's settings. Without AGENT, install finds your agents and asks which to connect.",
     is_alone=True,
 )
 

@@ -7,7 +7,7 @@ COMMAND = Command(
     examples=("casrewind jump @2",),
     options=(
         REF,
-        Option(("paths",), "limit the files to these", "PATH", nargs="*"),
+        Option(("paths",), "restore only these files", "PATH", nargs="*"),
         *EDITS, DRY_RUN, SKIP_DAMAGED, OPEN_FILES, ASSUME_YES, JSON,
     ),
     defaults={"what": "both", "into": (), "resume": None, "patch": False},

@@ -40,10 +40,10 @@ COMMAND = Command(
     examples=("casrewind log -n 3", "casrewind log src/till.py -p", "casrewind log -S 'def total('"),
     options=(
         Option(("path",), "a file, directory or pattern (default: everything, turn by turn)", "PATH", nargs="*"),
-        Option(("-S",), "only rows that added or removed TEXT", "TEXT", "text", group="search"),
-        Option(("-G",), "only rows that added or removed a line that matches REGEX (in Python's syntax)", "REGEX", "regex", group="search"),
+        Option(("-S",), "show only rows that added or removed TEXT", "TEXT", "text", group="search"),
+        Option(("-G",), "show only rows that added or removed a line matching REGEX (a Python regex)", "REGEX", "regex", group="search"),
         NUMBER,
-        flag("--all", "of a PATH: include safety checkpoints"),
+        flag("--all", "with PATH: include safety checkpoints"),
         choice("form", "patch", "-p", "--patch", "show each change as a patch"),
         choice("form", "stat", "--stat", "show the number of changed lines of each file"),
         HTML, NO_PROMPTS, ASSUME_YES,
@@ -55,7 +55,7 @@ COMMAND = Command(
         "--html FILE [--no-prompts] [-y] [-n N] [--] [PATH ...]",
     ),
     defaults={"form": ""},
-    more="Each change of a PATH names its turn. Files over 4 MiB are not searched. To -S and -G, the move of a file is no change.",
+    more="With PATH, each row names its turn. -S and -G do not search files over 4 MiB, and do not show that a file was moved.",
     behind="the path goes",
 )
 

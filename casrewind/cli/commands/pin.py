@@ -17,7 +17,7 @@ COMMAND = Command(
     examples=("casrewind pin last 'it works'",),
     options=(
         REF,
-        Option(("label",), "a new label: not another kind of REF, nor the label of a newer checkpoint", "LABEL", nargs="?"),
+        Option(("label",), "a new label, which must not be another kind of REF, nor the label of a newer checkpoint", "LABEL", nargs="?"),
         JSON,
     ),
     stray="a label of several words needs quotes: casrewind pin last 'it works'",

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind pull", "casrewind pull --newest"),
     options=(
-        flag("--newest", "only the newest checkpoint of each machine"),
-        flag("--all", "look through all that is there, as once in seven days"),
+        flag("--newest", "fetch only the newest checkpoint of each machine"),
+        flag("--all", "look through everything on the remote, as pull does every seven days anyway"),
         JSON,
     ),
-    more="Changes no file of the project. casrewind restore remote:last --both goes to what was pulled.",
+    more="Changes no file of the project. To restore what you pulled, type casrewind restore remote:last --both.",
     stays=True,
 )
 

@@ -37,14 +37,14 @@ COMMAND = Command(
         "casrewind purge --text - < secret.txt",
     ),
     options=(
-        Option(("path",), "a file, link or directory; identical content elsewhere is removed, too", "PATH", nargs="?"),
-        flag("--glob", "PATH is a pattern (a git pathspec); the question lists every path"),
+        Option(("path",), "a file, link or directory; purge removes identical content elsewhere, too", "PATH", nargs="?"),
+        flag("--glob", "use PATH as a pattern (a git pathspec); purge lists every match before it asks"),
         Option(("--text",), "remove conversations, prompts, labels and git branches that contain the text on standard input", "-"),
-        DRY_RUN._replace(help="show what would be removed"),
+        DRY_RUN._replace(help="show what purge would remove"),
         ASSUME_YES, JSON,
     ),
     usage=("[--glob] [-n] [-y] [--json] (PATH | --text -)",),
-    more="This cannot be undone.",
+    more="You cannot undo a purge.",
     stays=True,
 )
 

@@ -33,19 +33,18 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind push", "casrewind push -n"),
     options=(
-        DRY_RUN._replace(help="show how much would be sent, and the new files; saves nothing", group="how"),
-        flag("--keep-purged", "send, even if what this project was cloned from was purged since"),
-        flag("--anew", "send everything again, into a new chain, and empty what was pushed before: mends what verify names"),
-        flag("--purge-held", "after a purge: empty what was pushed before, even if clones use it"),
+        DRY_RUN._replace(help="show how much push would send, and the new files, but save and send nothing", group="how"),
+        flag("--keep-purged", "push even if the machine from which you cloned has purged data since"),
+        flag("--anew", "send everything again, and empty what this machine pushed before, to repair what remote verify names"),
+        flag("--purge-held", "after a purge: empty what this machine pushed before, even if clones use it"),
         ASSUME_YES,
         flag("--background", "start a process that pushes, and do not wait for it", group="how"),
-        Option(("--wait",), "the same, but wait up to AGE (1.2s, 1m) for its end, and start it again if it fails", "AGE", group="how"),
+        Option(("--wait",), "like --background, but wait up to AGE (1.2s, 1m) for the push, and retry if it fails", "AGE", group="how"),
         AUTO, JSON,
     ),
     more=(
-        "Saves the current files first, unless an agent's turn is running. Sends each file and conversation once, "
-        "encrypted. The next push continues one that was interrupted. The setting remote.push lets hooks push by "
-        "themselves."
+        "Saves the current files first, unless an agent's turn is running. Sends each file and conversation once, encrypted. If a push "
+        "is interrupted, the next one continues it. With the setting remote.push, hooks push automatically."
     ),
     saves=True, stays=True,
 )

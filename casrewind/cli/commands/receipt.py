@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind receipt",),
     options=(STRICT, JSON),
-    more="It is worked out again from what is here: after you went on, files differ from what came.",
+    more="Compares what came with your current files. Files that you have changed since then count as different.",
 )
 
 

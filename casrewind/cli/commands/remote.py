@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 URL = "s3://BUCKET/PATH, gs://..., az://... or file:///DIR, for example on a USB disk"
 CONNECTION = (
-    Option(("--machine",), "the name of this machine there (default: that of its CI job or sandbox, else of the host)", "NAME"),
+    Option(("--machine",), "this machine's name on the remote (default: the name of its CI job, sandbox or host)", "NAME"),
     Option(("--key-file",), "read the key from FILE (default: CASREWIND_REMOTE_KEY, or a passphrase)", "FILE"),
-    Option(("--key-command",), "a command that prints the key, run at each push and pull; the key is kept nowhere else", "COMMAND"),
-    Option(("--endpoint",), "the address of a server that speaks S3", "URL"),
+    Option(("--key-command",), "run COMMAND at each push and pull to get the key, and store the key nowhere", "COMMAND"),
+    Option(("--endpoint",), "the address of an S3-compatible server", "URL"),
     Option(("--region",), "the region of the bucket", "REGION"),
-    Option(("--profile",), "a profile of the AWS configuration", "NAME"),
+    Option(("--profile",), "use this profile of the AWS configuration", "NAME"),
 )
-GREP = Option(("--grep",), f"of the machines only those with TEXT in their name (usual: the {machines.NEWEST_SHOWN} newest)", "TEXT")
+GREP = Option(("--grep",), f"show only machines with TEXT in their name (default: the {machines.NEWEST_SHOWN} newest)", "TEXT")
 COMMAND = Command(
     examples=(
         "casrewind remote add s3://team/shop",
@@ -64,14 +64,14 @@ COMMAND = Command(
         Option(("url",), URL, "URL", nargs="?"),
         *CONNECTION,
         Option(("--conversations",), "push transcripts of conversations (default)", pair=True, default=True),
-        flag("--new", "with add: make the remote; required without a terminal and without a key"),
-        flag("--show", "with key: print the key, on a terminal only", group="key"),
-        flag("--add", "with key: let one more passphrase open it", group="key"),
-        flag("--all", "with verify: read and check every blob, and look whether each checkpoint has all it needs; with machines: each"),
+        flag("--new", "with add: make a new remote; required if there is no terminal and no key"),
+        flag("--show", "with key: print the key (only in a terminal)", group="key"),
+        flag("--add", "with key: add another passphrase that opens the remote", group="key"),
+        flag("--all", "with verify: read and check every blob, and check that each checkpoint is complete; with machines: show all"),
         GREP,
-        flag("--strangers", "with verify: list the objects that were put there without the key"),
-        flag("--forgotten", "with gc: remove what this machine pushed and its own gc has forgotten since"),
-        DRY_RUN._replace(help="with gc: show what would be removed, and what is kept and why"),
+        flag("--strangers", "with verify: list objects that someone without the key put there"),
+        flag("--forgotten", "with gc: also remove what this machine pushed and its own gc has deleted since"),
+        DRY_RUN._replace(help="with gc: show what gc would remove, and what it would keep and why"),
         ASSUME_YES, JSON,
     ),
     usage=(
@@ -84,11 +84,11 @@ COMMAND = Command(
         "remove [-y]",
     ),
     more=(
-        "All that is pushed is encrypted. It cannot be read without the key. gc removes what a machine pushed, if its "
-        "last push is older than remote.keep (default: forever), and what cannot be read, because a part is missing or "
-        "damaged. A pin keeps it, a label does not. It also puts this machine's small pieces together, and forgets what "
-        "was read and is gone. With --forgotten this machine pushes anew what its store has, and what it pushed before "
-        "is removed."
+        "push encrypts everything that it sends, and nobody can read it without the key. gc removes what a machine pushed if its last "
+        "push is older than remote.keep (default: forever). A pin protects it from gc, but a label does not. gc also removes data that "
+        "cannot be read because a part is missing or damaged. It merges the small pieces that this machine pushed, and forgets remote "
+        "data that no longer exists. With --forgotten, this machine pushes again what its store still has, and removes what it pushed "
+        "before."
     ),
     creates=True, stays=True,
 )

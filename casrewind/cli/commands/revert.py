@@ -42,23 +42,23 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind revert @2", "casrewind revert @2 src/till.py", "casrewind revert @4..@2"),
     options=(
-        REF._replace(help="the turn, as in @2, all from one to another, as in @4..@2, or a subagent of one, as in @2.1", nargs="?"),
+        REF._replace(help="a turn (@2), a range of turns (@4..@2), or a subagent of a turn (@2.1)", nargs="?"),
         PATHS,
         Option(("--session",), "reverse all turns of this agent session: its id, or 4 characters of it", "ID"),
-        choice("conflicts", "theirs", "--theirs", "where the same lines were edited since: restore the lines from before the turn"),
+        choice("conflicts", "theirs", "--theirs", "if the same lines were edited later: restore the lines from before the turn"),
         choice(
-            "conflicts", "markers", "--markers", "where the same lines were edited since: write all versions, between markers"
+            "conflicts", "markers", "--markers", "if the same lines were edited later: write all versions between markers"
         ),
-        flag("--shared", "also reverse what another turn may have changed at the same time, or you after Esc"),
+        flag("--shared", "also reverse what another turn may have changed at the same time, or what you may have changed after Esc"),
         flag("--running", "also reverse what a running turn has changed so far"),
-        flag("--known", "of several turns, skip those with an unknown change"),
+        flag("--known", "with several turns: skip those with unknown changes"),
         HUNKS, SKIP_DAMAGED, DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,
     ),
     usage=("[OPTIONS] @N [--] [PATH ...]", "[OPTIONS] @N..@M [--] [PATH ...]", "[OPTIONS] --session ID [--] [PATH ...]"),
     defaults={"conflicts": ""},
     more=(
-        "Merges files that were edited since, line by line. Leaves a file alone if the same lines were edited since. "
-        "Keeps what was not captured before the turn. To reverse it, type casrewind undo."
+        "If a file was edited later, revert merges it line by line. If the same lines were edited later, revert leaves the file alone. "
+        "It also keeps files that were not captured before the turn. To undo a revert, type casrewind undo."
     ),
     behind="paths go",
     saves=True,

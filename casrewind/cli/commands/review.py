@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind review", "casrewind review -p", "casrewind review --done", "casrewind review --done @2"),
     options=(
-        Option(("ref",), "with --done: to the end of this turn, or to this checkpoint (default: the files now)", "REF", nargs="?"),
-        flag("--done", "mark it as looked at: the next review begins there"),
+        Option(("ref",), "with --done: mark up to the end of this turn or checkpoint (default: the files now)", "REF", nargs="?"),
+        flag("--done", "mark the changes as reviewed, so that the next review begins there"),
         *FORMS, HTML, NO_PROMPTS, ASSUME_YES, JSON,
     ),
     usage=(
@@ -47,8 +47,8 @@ COMMAND = Command(
         "--done [--json] [REF]",
     ),
     defaults={"form": SUMMARY},
-    more="Behind each path: the turns that made the difference, and you. ?: only a restore did it, or nobody saw who did. Turns that "
-    "changed nothing are counted. What was undone or taken back since the mark is no difference. gc keeps the state that is marked.",
+    more="After each path, review names the turns that changed it, and you. ?: only a restore changed it, or the author is unknown. "
+    "review only counts turns that changed nothing. It leaves out changes undone since the mark. gc keeps the marked state.",
     saves=True,
 )  # fmt: skip
 

@@ -23,7 +23,7 @@ COMMAND = Command(
         REF._replace(help="a checkpoint that an agent's hook made"),
         JSON,
     ),
-    more="Asks for the word REWRITE. The client must not run.",
+    more="Asks you to type REWRITE. Close the agent's client first.",
 )
 
 _WORD = "REWRITE"

@@ -27,7 +27,7 @@ COMMAND = Command(
         Option(("words",), "the command to run", "COMMAND ...", nargs="*"),
     ),
     usage=("[-m MESSAGE] [--] COMMAND ...",),
-    more="The command is a turn: @1 in the list. Exits with the exit code of the command.",
+    more="The command counts as a turn, which casrewind list shows as @1. run exits with the exit code of the command.",
     behind="the command goes",
     takes_rest=True, creates=True, saves=True, tells_faults=True,
 )

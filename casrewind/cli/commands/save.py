@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind save", "casrewind save -m 'before the clean-up'"),
     options=(
-        Option(("text",), "same as -m MESSAGE", "MESSAGE", nargs="?"),
+        Option(("text",), "the same as -m MESSAGE", "MESSAGE", nargs="?"),
         MESSAGE,
         flag("--pin", "never delete this checkpoint"),
         flag("--rehash", "read every file, even if its timestamp is unchanged"),

@@ -35,7 +35,7 @@ COMMAND = Command(
     options=(
         REF._replace(help="a turn (@2), a subagent of one (@2.1) or a checkpoint (default: the newest turn)", nargs="?"),
         *FORMS,
-        choice("form", "entries", "--files", "every path that it holds, with its mode and size"),
+        choice("form", "entries", "--files", "show every path in the checkpoint, with its mode and size"),
         HTML, NO_PROMPTS, ASSUME_YES, JSON,
     ),
     usage=(
@@ -43,7 +43,7 @@ COMMAND = Command(
         "--html FILE [--no-prompts] [-y] [@N]",
     ),
     defaults={"form": ""},
-    more="A turn's change is shown as --stat does, a checkpoint as --files does.",
+    more="By default, show uses --stat for a turn, and --files for a checkpoint.",
 )
 
 

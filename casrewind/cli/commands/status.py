@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind status", "casrewind status --ignored"),
     options=(
-        flag("--ignored", "list everything that ignore rules leave out, however long it takes to count it"),
+        flag("--ignored", "list everything that ignore rules leave out, even if counting takes long"),
         JSON,
     ),
     tells_faults=True, tells_restore=True,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind statusline",),
     options=(),
-    more="Reads what the client writes on standard input. Claude Code runs it if its settings have a statusLine; see the guide.",
+    more="Reads the client's data from standard input. Claude Code runs it if its settings have a statusLine; see docs/configuration.md.",
     is_alone=True,
 )
 

@@ -24,11 +24,11 @@ COMMAND = Command(
     options=(
         Option(
             ("--prune-missing",),
-            "delete stores unused for AGE if their projects no longer exist (keeps pinned and possibly unmounted ones)",
+            "delete stores unused for AGE if their projects are gone (keeps pinned ones, and ones that may only be unmounted)",
             "AGE",
         ),
-        flag("--force", "also stores with pins or interrupted restores", inherits=True),
-        DRY_RUN._replace(help="show what would be deleted, and what is kept and why"),
+        flag("--force", "also delete stores with pins or interrupted restores", inherits=True),
+        DRY_RUN._replace(help="show what stores would delete, and what it would keep and why"),
         ASSUME_YES, JSON,
     ),
     is_alone=True,

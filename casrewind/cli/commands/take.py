@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind take ../try --dry-run", "casrewind take ../try src"),
     options=(
-        Option(("made",), "the directory", "DIR"),
-        Option(("--base",), "the checkpoint that DIR was made from, if casrewind cannot tell", "REF"),
+        Option(("made",), "the directory that restore --to wrote", "DIR"),
+        Option(("--base",), "the checkpoint from which DIR was made, if casrewind does not know it", "REF"),
         PATHS._replace(help="take only what changed at these paths, which are relative to the current directory"),
         DRY_RUN, OPEN_FILES, ASSUME_YES, JSON,
     ),
     usage=("[--base REF] [-n] [--open-files] [-y] [--json] DIR [--] [PATH ...]",),
     more=(
-        "Merges each path with what changed here since, and files by lines. Leaves a path alone if both sides changed "
-        "it differently, or if either side ignores it. It can be undone."
+        "Merges the changes in DIR with those in this project, and files line by line. Leaves a path alone if both sides changed it "
+        "differently, or if either side ignores it. To undo a take, type casrewind undo."
     ),
     behind="paths go",
     saves=True,

@@ -29,10 +29,10 @@ COMMAND = Command(
         DRY_RUN,
         flag("--list", "list the restores that can be undone"),
         flag("--all", "also undo paths that were edited since the restore"),
-        flag("--older", "even if a newer back changed only a conversation"),
+        flag("--older", "undo an older restore, even if a newer back changed only a conversation"),
         OPEN_FILES, ASSUME_YES, JSON,
     ),
-    more="Keeps what you edited since. It shows the plan and asks. Without a terminal it needs --yes.",
+    more="Keeps your later edits. undo shows the plan and asks. Without a terminal, add --yes.",
     saves=True, tells_restore=True,
 )
 

@@ -24,7 +24,7 @@ COMMAND = Command(
     options=(
         AGENT, SCOPE, JSON,
     ),
-    more="Removes casrewind's hooks from the settings and nothing else. Checkpoints are kept.",
+    more="Removes only casrewind's hooks from the agent's settings. Your checkpoints stay.",
     is_alone=True,
 )
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind verify --quick",),
     options=(
-        flag("--quick", "check only the structure, and that content exists", group="how"),
-        flag("--repair", "repair what can be repaired and set damaged files aside, then check", group="how"),
+        flag("--quick", "check only the structure, and whether the content exists", group="how"),
+        flag("--repair", "first repair what is possible, and set damaged files aside", group="how"),
         JSON,
     ),
     stays=True,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind why .env",),
     options=(
-        Option(("path",), "a file or directory, which need not exist; with a slash at its end: what is in it", "PATH", nargs="+"),
+        Option(("path",), "a file or directory, which need not exist; with a slash at the end: the contents of it", "PATH", nargs="+"),
         JSON,
     ),
     is_alone=True,

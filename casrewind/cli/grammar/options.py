@@ -94,36 +94,36 @@ def choice(dest: str, const: object, *words: str) -> Option:
 
 JSON = flag("--json", "print one JSON object")
 ASSUME_YES = flag("-y", "--yes", "do not ask")
-STRICT = flag("--strict", "end with 3 also if a program or an ignored file is lacking")
+STRICT = flag("--strict", "also exit with 3 if a program or an ignored file is missing")
 DRY_RUN = flag("-n", "--dry-run", "show the plan and change nothing")
-OPEN_FILES = flag("--open-files", "also change a database that a program has open; the program may overwrite it")
+OPEN_FILES = flag("--open-files", "also change a database that a program has open; that program may overwrite the change")
 REF = Option(("ref",), "the checkpoint", "REF")
 NUMBER = Option(("-n",), "show at most N", "N", "number", convert=positive_number)
-HUNKS = flag("-p", "--patch", "ask about each hunk, with the letters of git add -p, and change only what is chosen")
-SKIP_DAMAGED = flag("--skip-damaged", "skip paths with damaged content in the store")
+HUNKS = flag("-p", "--patch", "ask about each hunk, as git add -p does, and change only what you choose")
+SKIP_DAMAGED = flag("--skip-damaged", "skip files with damaged content in the store")
 EDITS = (
-    choice("keep_edits", True, "--keep-edits", "undo only what the turns since then changed, and keep all other edits"),
-    choice("keep_edits", False, "--exact", "restore the exact state (default; restore.keep_edits changes that)"),
+    choice("keep_edits", True, "--keep-edits", "undo only what turns have changed since then, and keep all other edits"),
+    choice("keep_edits", False, "--exact", "restore the exact state (default, unless restore.keep_edits is set)"),
 )
 SESSION = Option(("--session",), "use this agent session: its id, or 4 characters of it (default: the newest of the project)", "ID")
-MESSAGE = Option(("-m", "--message"), "label of the checkpoint; saves even if nothing changed", "MESSAGE", default="")
+MESSAGE = Option(("-m", "--message"), "give the checkpoint a label, and save even if nothing changed", "MESSAGE", default="")
 PATHS = Option(("paths",), "limit the command to these files and directories", "PATH", nargs="*")
 FORMS = (
-    choice("form", "patch", "-p", "--patch", "a patch, as git writes it; git apply and patch -p1 accept it"),
-    choice("form", "stat", "--stat", "the number of changed lines of each file, with bars"),
-    choice("form", "name-status", "--name-status", "a letter (A, M, D, T, R) and the path"),
-    choice("form", "name-only", "--name-only", "the path only"),
-    Option(("-U", "--unified"), "a patch with N lines around each change (default: 3)", "N", "context", convert=_line_count),
-    flag("--word-diff", "a patch with changed words marked [-old-]{+new+}; not for programs"),
+    choice("form", "patch", "-p", "--patch", "show a patch in git's format, for git apply or patch -p1"),
+    choice("form", "stat", "--stat", "show the number of changed lines of each file, with bars"),
+    choice("form", "name-status", "--name-status", "show a letter (A, M, D, T, R) and the path of each file"),
+    choice("form", "name-only", "--name-only", "show only the path of each file"),
+    Option(("-U", "--unified"), "show a patch with N lines around each change (default: 3)", "N", "context", convert=_line_count),
+    flag("--word-diff", "show a patch that marks changed words: [-old-]{+new+}; not for programs"),
     flag("--no-renames", "show a renamed file as one removed and one added file"),
 )
-HTML = Option(("--html",), "write it as one page for a browser into FILE; needs casrewind[page]", "FILE", group="form")
-NO_PROMPTS = flag("--no-prompts", "with --html: leave out what was prompted")
+HTML = Option(("--html",), "write one web page to FILE instead; needs casrewind[page]", "FILE", group="form")
+NO_PROMPTS = flag("--no-prompts", "with --html: leave your prompts out of the page")
 WHEN = ("auto", "always", "never")
 GLOBAL = (
     Option(("-C",), "run in DIR instead of the current directory", "DIR", "directory", default="."),
     Option(("--store",), "use this store directory instead of the project's own", "DIR"),
-    flag("-q", "--quiet", "show no progress; save and run report problems only"),
+    flag("-q", "--quiet", "show no progress, and let save and run report only problems"),
     flag("--force", "allow the home directory, / or a system directory as a project"),
     Option(("--color",), "use colours: auto, always or never", "WHEN", choices=WHEN, default="auto"),
     flag("--no-pager", "never use a pager"),
