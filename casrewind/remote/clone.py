@@ -18,7 +18,7 @@ from ..change.rewind import Chat
 from ..context import Context
 from ..extras import refuse_without_libraries
 from ..history import conversation
-from ..history.checkpoint_names import LEAST_PREFIX, full_name, is_full_name
+from ..history.checkpoint_names import LEAST_PREFIX, NEWEST, full_name, is_full_name, machine_of
 from ..messages import printable
 from ..model import checkpoint as checkpoints
 from ..model import cursor as cursors
@@ -33,9 +33,10 @@ from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, 
 from .connect import AskPassphrase, find_key, read_head
 from .fetch import ChainRecords, store_arriving
 from .machines import name_of_chain
+from .names import BASE, TRIED, Name, allowed_characters, find_entries, find_machine, pieces_of
 from .objects import Objects, endpoint_of
 from .piece_names import PieceInfo
-from .pull import ORIGIN, allowed_characters, chains_listed, read_chain
+from .pull import ORIGIN, chains_listed, read_chain
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head, identity_of_head
 from .strangers import Strangers
@@ -45,8 +46,9 @@ from .sync_state import BaseChain, ReadChain, StateFiles, SyncState
 class Cloned(NamedTuple):
     """The result of a clone: the new root, the checkpoint whose files it has, its machine, the number of files and of
     checkpoints that are in the new store, the conversation that was written (None: there is none), and sentences about what
-    could not be taken. `strangers`: the number of objects that nobody with the key put there. `note`: that the machine is the newest of
-    several of its name, or "". `receipt`: what is here of what was sent, None if that could not be worked out: `problems` says why."""
+    could not be taken. `strangers`: the number of objects that nobody with the key put there. `notes`: sentences about the name that was
+    given: that several machines have it, or that an entry was left out. `receipt`: what is here of what was sent, None if that could not be
+    worked out: `problems` says why."""
 
     root: str
     point: Checkpoint
@@ -56,13 +58,14 @@ class Cloned(NamedTuple):
     chat: Chat | None
     problems: tuple[str, ...]
     strangers: int = 0
-    note: str = ""
+    notes: tuple[str, ...] = ()
     receipt: Receipt | None = None
 
 
 _NAMESAKES = 64
 """Chains of which a clone looks whether they have the name that was given."""
 _MACHINES_NAMED = 8
+_LEFT_OUT = "left out: the entry of {}: its chain does not say so, or cannot be read"
 
 
 class _ReadOnlyState(StateFiles):
@@ -75,11 +78,12 @@ class _ReadOnlyState(StateFiles):
 
 def clone(
     wanted: RemoteConfig, directory: str, settings: Settings, environ: Mapping[str, str], *, reference: str = "",
-    everything: bool = False, key_file: str = "", ask: AskPassphrase | None = None,
+    pair: Name | None = None, everything: bool = False, key_file: str = "", ask: AskPassphrase | None = None,
 ) -> Cloned:  # fmt: skip
     """Make a new project of a checkpoint of a remote: by default of the newest one of the machine that pushed last.
 
-    `reference`: an id, at least four characters of one, or the name of a machine. With `everything` the project has all checkpoints
+    `reference`: the name of a base or a machine, `MACHINE:REF`, an id, or at least four characters of one. `pair`: what a push had as
+    --meta. With `everything` the project has all checkpoints
     of that machine. A clone that was killed is marked in its store; the same clone into that directory goes on with its checkpoint.
     Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference, StoreFull. Then there is
     no new project, or the one that was killed is as it was.
@@ -91,8 +95,8 @@ def clone(
     wanted, identity = remote.config, identity_of_head(head, wanted.url)
     if begun is not None and begun.identity != identity:
         raise errors.ContentInTheWay(f"{printable(directory)} has the begin of a clone of another remote", "give clone another directory")
-    found, point = _choose_checkpoint(remote, reference if begun is None else begun.checkpoint)
-    note = _note_on_namesakes(remote, found, reference) if reference and reference not in point.id else ""
+    chosen_there = _choose_checkpoint(remote, reference, pair) if begun is None else _choose_checkpoint(remote, begun.checkpoint, None)
+    found, point, notes = chosen_there.found, chosen_there.point, tuple(chosen_there.notes)
     context, was_there = _open_new_project(directory, settings, is_begun=begun is not None)
     place = ""
     try:
@@ -135,7 +139,7 @@ def clone(
     close_context(context)
     said = (*found.problems, *arriving.problems, *problems)
     strangers = len(remote.files.strangers.met)
-    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, strangers, note, receipt)
+    return Cloned(context.root.path, chosen, found.read.machine, chosen.files, len(kept), chat, said, strangers, notes, receipt)
 
 
 def _receipt_of(context: Context, machine: str, point: Checkpoint, chat: Chat | None, problems: list[str]) -> Receipt | None:
@@ -199,17 +203,62 @@ def _remove_new_project(directory: str, context: Context, *, was_there: bool) ->
             os.rmdir(directory)
 
 
-def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Checkpoint]:
-    """The chain and the checkpoint to clone. Raises CheckpointNotFound, AmbiguousReference, RemoteError."""
+class _Chosen(NamedTuple):
+    """The chain and the checkpoint to clone, and what a person has to know of the name that was given."""
+
+    found: ChainRecords
+    point: Checkpoint
+    notes: Sequence[str] = ()
+
+
+def _choose_checkpoint(remote: Remote, reference: str, pair: Name | None) -> _Chosen:
+    """What to clone. The entries of a name tell which chains to look through first, and then all are looked through. What an entry leads
+    to has to say so itself. Raises CheckpointNotFound, AmbiguousReference, RemoteError."""
+    machine, place = machine_of(reference)
+    notes = list[str]()
+    for meant in [pair] if pair else [Name(BASE, "", reference)] if reference and not machine else []:
+        entries = find_entries(remote, meant)
+        notes += entries.left_out
+        for entry in entries.found[:TRIED]:
+            with suppress(errors.CheckpointNotFound):
+                found, point = _look_through(remote, pieces_of(remote, [entry]), entry.checkpoint, identity=entry.checkpoint)
+                return _Chosen(found, point, notes)
+            notes.append(_LEFT_OUT.format(full_name(f"{meant}", entry.chain)))
+    if pair:
+        trouble = f" ({'; '.join(notes)})" if notes else ""
+        raise errors.CheckpointNotFound(f"nothing on {remote.config.url} is {pair}{trouble}", "casrewind push --meta KEY=VALUE names it")
+    name, place = (machine, place) if machine else (reference, "last")
+    if name:
+        entries = find_machine(remote, name)
+        notes += entries.left_out
+        chains = pieces_of(remote, entries.found[:TRIED])
+        with suppress(errors.CheckpointNotFound):
+            found, point = _look_through(remote, chains, reference, name, place)
+            return _Chosen(found, point, [*notes, *_namesakes(remote, found, name, chains, is_all=len(entries.found) <= TRIED)])
+        notes += [_LEFT_OUT.format(full_name(name, entry.chain)) for entry in entries.found[:TRIED]]
     chains = dict(chains_listed(remote))
-    newest = [(-max(piece.modified_ns for piece in pieces), chain) for chain, pieces in chains.items()]  # the server's time
-    heapq.heapify(newest)
     if not chains:
         url = remote.config.url
         raise errors.CheckpointNotFound(f"nothing was pushed to {url} yet", "casrewind push sends the checkpoints of a project")
+    identity = reference if not machine and len(reference) >= LEAST_PREFIX else ""
+    found, point = _look_through(remote, chains, reference, name, place, identity, notes)
+    if not reference or reference in point.id:
+        return _Chosen(found, point)
+    notes.append(f"{name}: found among all chains, because none of its entries counts")
+    return _Chosen(found, point, [*notes, *_namesakes(remote, found, name, chains)])
+
+
+def _look_through(
+    remote: Remote, chains: dict[str, Sequence[PieceInfo]], reference: str, name: str = "", place: str = "last", identity: str = "",
+    notes: Sequence[str] = (),
+) -> tuple[ChainRecords, Checkpoint]:  # fmt: skip
+    """The chain and the checkpoint, the chain with the newest piece first: the one at a `place` in a chain of this `name`, or one with
+    this start of its `identity`, or without both the newest of all. `notes` are part of the error if there is none."""
+    newest = [(-max(piece.modified_ns for piece in pieces), chain) for chain, pieces in chains.items()]  # the server's time
+    heapq.heapify(newest)
     named: list[tuple[str, Checkpoint]] = []
     first: ChainRecords | None = None
-    problems: list[str] = []
+    problems = [*notes]
     machines: list[str] = []
     while newest:
         at, chain = heapq.heappop(newest)
@@ -224,11 +273,11 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
         points = [point for _, point in own_records(found.items).points]
         listed = [point for point in points if point.trigger != checkpoints.SAFETY and point.is_saved]
         machines.append(found.read.machine)
-        if not reference or _is_named(found, reference):
-            if listed:
-                return found, listed[-1]
-        elif len(reference) >= LEAST_PREFIX:
-            named += [(found.read.machine, point) for point in points if point.id.startswith(reference)]
+        if _is_named(found, name) if name else not identity:
+            if point := _point_at(points, listed, place):
+                return found, point
+        elif identity:
+            named += [(found.read.machine, point) for point in points if point.id.startswith(identity)]
             first = first or (found if named else None)  # the others are not kept
         del found, points, listed
     if len({point.id for _, point in named}) > 1:
@@ -246,8 +295,16 @@ def _choose_checkpoint(remote: Remote, reference: str) -> tuple[ChainRecords, Ch
         raise errors.CheckpointNotFound(f"no checkpoint on {remote.config.url} can be read{trouble}")
     raise errors.CheckpointNotFound(
         f"no checkpoint {reference!r} on {remote.config.url}{trouble}",
-        f"give an id, the start of one, or a machine: {', '.join(dict.fromkeys(filter(None, machines)))}"
+        f"give a base, an id, the start of one, MACHINE:last, MACHINE:prev or a machine: {', '.join(dict.fromkeys(filter(None, machines)))}"
     )
+
+
+def _point_at(points: Sequence[Checkpoint], listed: Sequence[Checkpoint], place: str) -> Checkpoint | None:
+    """The checkpoint of a chain that a reference names behind the machine: last, prev, an id or the start of one."""
+    if place in NEWEST:
+        return listed[-NEWEST[place]] if len(listed) >= NEWEST[place] else None
+    found = [point for point in points if point.id.startswith(place)] if len(place) >= LEAST_PREFIX else []
+    return found[0] if len(found) == 1 else None
 
 
 def _is_named(found: ChainRecords, name: str) -> bool:
@@ -257,21 +314,21 @@ def _is_named(found: ChainRecords, name: str) -> bool:
     return name in (found.read.machine, own) or is_full_name(name, own, found.chain)
 
 
-def _note_on_namesakes(remote: Remote, found: ChainRecords, name: str) -> str:
-    """That several machines have the name that was given, "" if not. Only the newest chains are looked at."""
-    newest = sorted(chains_listed(remote), key=lambda one: -max(piece.modified_ns for piece in one[1]))
-
-    def name_in(one: tuple[str, Sequence[PieceInfo]]) -> str:
-        return name_of_chain(remote, one[1]) or ""
-
+def _namesakes(
+    remote: Remote, found: ChainRecords, name: str, chains: Mapping[str, Sequence[PieceInfo]], *, is_all: bool = True
+) -> list[str]:
+    """That several machines have the name that was given. Only the newest of these chains are looked at. `is_all`: no others have it."""
+    if len(chains) < 2:
+        return []
+    newest = sorted(chains.items(), key=lambda one: -max(piece.modified_ns for piece in one[1]))
     with ThreadPoolExecutor(8) as threads:
-        machines = [*threads.map(name_in, newest[:_NAMESAKES])]
+        machines = [*threads.map(lambda one: name_of_chain(remote, one[1]) or "", newest[:_NAMESAKES])]
     if (number := machines.count(name)) < 2:
-        return ""
+        return []
     others = [full_name(name, chain) for (chain, _), one in zip(newest, machines, strict=False) if one == name and chain != found.chain]
     shown = ", ".join(others[:_MACHINES_NAMED]) + (", ..." if len(others) > _MACHINES_NAMED else "")
-    more = " or more" if len(newest) > _NAMESAKES else ""
-    return f"{name}: the newest of {number}{more} machines of that name ({full_name(name, found.chain)}); the others: {shown}"
+    more = "" if is_all and len(newest) <= _NAMESAKES else " or more"
+    return [f"{name}: the newest of {number}{more} machines of that name ({full_name(name, found.chain)}); the others: {shown}"]
 
 
 def _records_for_new_project(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:

@@ -6,6 +6,7 @@ would go on with the chain there, and no reader would look at it. So a piece is 
 """
 
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -250,6 +251,15 @@ def about_to_empty(
     finally:
         with suppress(errors.RemoteError):  # what stays keeps others from a new hold, and harms nothing else
             remote.objects.delete(marks)
+
+
+def delete_signs(remote: Remote, listed: "Sequence[ObjectInfo]", chain: str) -> None:
+    """Delete what goes with a chain that was emptied: its holds, and its entries below `names/`, which harm nothing if they stay. Raises
+    RemoteError for a hold."""
+    entry = re.compile(rf"names/[0-9a-f]+/[0-9]+-{chain}-.*")
+    remote.objects.delete([info.name for info in listed if info.name.startswith(f"{chain}/hold-")])
+    with suppress(errors.RemoteError):
+        remote.objects.delete([info.name for info in listed if entry.fullmatch(info.name)])
 
 
 def replace_by_empty(remote: Remote, names: Mapping[str, bytes], end: int = 0) -> dict[str, errors.RemoteError]:

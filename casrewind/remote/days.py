@@ -29,13 +29,14 @@ def is_within(passed_ns: int, days: int) -> bool:
     return 0 <= passed_ns < days * _DAY
 
 
-def put_hint(remote: Remote, time_ns: int) -> tuple[str, ...]:
-    """Put the hint that the own chain has news on the day of this time, if it has none. Returns the days with a hint, for the state."""
+def put_hint(remote: Remote, time_ns: int) -> None:
+    """Put the hint that the own chain has news on the day of this time, if it has none, and note it at once: a push that is always cut
+    after one answer gets on."""
     state, day = remote.files.state, _day_of(time_ns)
     if day in state.hinted or not remote.objects.place:  # an export has no hints
-        return state.hinted
+        return
     remote.objects.put_new(_name_of_hint(remote, day, state.chain), b"")
-    return (*state.hinted, day)[-2:]
+    remote.files.save(state._replace(hinted=(*state.hinted, day)[-2:]))
 
 
 def find_hinted(remote: Remote, *, newest: bool) -> tuple[set[str] | None, int]:
@@ -68,4 +69,4 @@ def _day_of(time_ns: int) -> str:
 
 
 def _name_of_hint(remote: Remote, day: str, chain: str) -> str:
-    return f"days/{day}/{chain}-{remote.keys.digits_of_hint(day, chain)}"
+    return f"days/{day}/{chain}-{remote.keys.digits_of_name('day', day, chain)[:16]}"

@@ -12,8 +12,9 @@ from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
 from .arriving import own_records
 from .chain import ChainReader
+from .names import allowed_characters
 from .piece_names import PieceInfo
-from .pull import allowed_characters, chains_listed, read_chain
+from .pull import chains_listed, read_chain
 from .remote_config import Remote
 from .sync_state import ReadChain
 

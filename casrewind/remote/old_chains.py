@@ -19,7 +19,7 @@ from ..store import ledger
 from .arriving import decode_point
 from .base_chain import holders_of
 from .chain import ChainReader
-from .collect import about_to_empty, check_right_to_delete, end_chain, replace_by_empty
+from .collect import about_to_empty, check_right_to_delete, delete_signs, end_chain, replace_by_empty
 from .piece import MOST_EMPTY, REMOVED
 from .piece_errors import PieceDamaged
 from .piece_names import LAST_NUMBER, PieceInfo, all_pieces_of, holds_of
@@ -200,7 +200,7 @@ def remove(remote: Remote, chains: Sequence[OldChain]) -> Removed:
             else:
                 full = [piece.name for piece in every.get(one.chain, ()) if piece.size > MOST_EMPTY]
                 left += replace_by_empty(remote, dict.fromkeys(full, b""), REMOVED)
-                remote.objects.delete([info.name for info in listed if info.name.startswith(f"{one.chain}/hold-")])
+                delete_signs(remote, listed, one.chain)
                 gone.append(one)
     return Removed(tuple(gone), tuple(spared), tuple(left))
 

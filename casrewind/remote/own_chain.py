@@ -68,9 +68,10 @@ def look(remote: Remote) -> Look:
     problem = "; ".join(filter(None, (head, found.problem)))
     if not problem and found.end_piece is None:
         number, mac = found.before
-        hinted = days.put_hint(remote, max(piece.modified_ns for piece in pieces)) if pieces else state.hinted  # the server's day
-        noted = state._replace(looked_last=number, looked_mac=mac, looked_tag=found.tag, looked_ns=days.now_ns(), hinted=hinted)
-        remote.files.save(noted)
+        if pieces:
+            days.put_hint(remote, max(piece.modified_ns for piece in pieces))  # the server's day
+        state = remote.files.state
+        remote.files.save(state._replace(looked_last=number, looked_mac=mac, looked_tag=found.tag, looked_ns=days.now_ns()))
     return found._replace(problem=problem, requests=sum(objects.requests.values()) - before)
 
 

@@ -5,7 +5,6 @@ it is stored, and a checkpoint counts only if all its blobs are here. Which reco
 """
 
 import itertools
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +18,7 @@ from .arriving import Arriving, Item, OwnRecords, choose_arriving, key_here, own
 from .bucket_errors import LIST
 from .chain import ChainReader, damage_in_words
 from .fetch import Batch, ChainRecords
+from .names import allowed_characters
 from .piece import FIRST, MOST_EMPTY
 from .piece_errors import PieceDamaged
 from .piece_names import PieceInfo, all_pieces_of
@@ -36,7 +36,6 @@ _AHEAD = 32
 """Chains whose newest pieces are read before they are needed."""
 _UNSAVED = 64
 """Chains that a pull may read again after a kill, and one in eight of a state that has many."""
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Pulled(NamedTuple):
@@ -308,11 +307,6 @@ def _is_ended(reader: ChainReader) -> bool:
 
 def _behind(rest: int) -> str:
     return f"; {plural(rest, 'piece')} after it cannot be taken either" if rest else ""
-
-
-def allowed_characters(name: str) -> str:
-    """The characters of a name that a reference may have."""
-    return _NOT_IN_NAMES.sub("-", name)[:64].strip("-.")
 
 
 def name_of_machine(names: set[str], chain: str, name: str) -> str:

@@ -20,11 +20,11 @@ from ..store.reachability import HOLDS, Marker
 from ..store.store import LedgerPosition
 from ..upkeep.conversation_rest import store_rest
 from ..upkeep.verify import verify
-from . import collect, days, own_chain, probe
+from . import collect, days, names, own_chain, probe
 from .arriving import Item
 from .base_chain import holders_of, rest_on_base
 from .chain import ChainReader, find_piece, look_behind_stranger
-from .collect import about_to_empty, end_chain, replace_by_empty
+from .collect import about_to_empty, delete_signs, end_chain, replace_by_empty
 from .objects import ObjectGone
 from .outgoing import with_receipt_facts
 from .piece import ANEW, CONTAINER, CONTENT, GONE_SIZE, PURGED, REMOVED, PieceBuilder, PieceReader, reseal
@@ -450,12 +450,12 @@ class _Push:
         raise _Blocked
 
     def _note_begun(self, number: int, macs: tuple[bytes, ...], size: int) -> None:
-        """Note that the put of a piece begins, behind the hint of its day. `macs`: its MAC, and those of others with this number."""
-        hinted, state = days.put_hint(self._remote, days.now_ns()), self._files.state
+        """Note that the put of a piece begins, behind what leads to it. `macs`: its MAC, and those of others with this number."""
+        days.put_hint(self._remote, days.now_ns())
+        names.put_machine(self._remote)
+        state = self._files.state
         looked, largest = (min(state.looked, len(macs) - 1), state.pending_size) if len(macs) > 1 else (0, 0)
-        self._files.save(
-            state._replace(next=number, pending=number, pending_macs=macs, pending_size=max(largest, size), looked=looked, hinted=hinted)
-        )
+        self._files.save(state._replace(next=number, pending=number, pending_macs=macs, pending_size=max(largest, size), looked=looked))
 
     def empty_ended_chains(self, notes: list[str], *, purge_held: bool) -> tuple[str, ...]:
         """Replace each piece of the own chains that have ended by an empty one. Returns the objects that were not replaced. `notes`
@@ -490,7 +490,7 @@ class _Push:
                 notes.append(f"what was pushed before is emptied: what {users} pushed lacks it now")
             failed = [*replace_by_empty(self._remote, dict.fromkeys(full, b""), ended.why)]
             if not failed:
-                self._remote.objects.delete([info.name for info in listed if info.name.startswith(f"{chain}/hold-")])
+                delete_signs(self._remote, listed, chain)
             return failed
 
 

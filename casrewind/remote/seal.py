@@ -99,9 +99,9 @@ class Keys:
         """What the end of a chain says of a purged blob, 16 bytes: only who has the key can compare it with a known content."""
         return _keyed_digest_of_parts(self._digests, (digest,))[:_SHORT]
 
-    def digits_of_hint(self, day: str, chain: str) -> str:
-        """What the name of a hint ends with, 16 hex digits: only who has the key can tell a chain of news on a day."""
-        return _keyed_digest_of_parts(self._names, (b"day", tlv.text(day), tlv.text(chain)))[:8].hex()
+    def digits_of_name(self, *parts: str) -> str:
+        """What the name of a hint or an entry has of these parts, 32 hex digits: only who has the key can make or test them."""
+        return _keyed_digest_of_parts(self._names, map(tlv.text, parts))[:_SHORT].hex()
 
 
 def _with_check_bytes(body: bytes) -> bytes:

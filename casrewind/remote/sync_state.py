@@ -23,8 +23,8 @@ STATE = "state"
 _ROW = 1 + digests.SIZE
 (
     _CHAIN, _NEXT, _MAC, _PENDING, _PENDING_MACS, _LEDGER, _END, _SEQ, _SENT_BYTES, _CHAINS, _ENDED, _TIME, _LEFT, _ROLLED_UP, _BASE,
-    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME, _LOOKED_TAG, _HINTED, _LISTED,
-) = range(1, 25)  # fmt: skip
+    _PROBED, _LOOKED, _PENDING_SIZE, _LOOKED_LAST, _LOOKED_MAC, _LOOKED_TIME, _LOOKED_TAG, _HINTED, _LISTED, _NAMED,
+) = range(1, 26)  # fmt: skip
 _NAME, _MACHINE, _LAST, _LAST_MAC, _SEEN, _WHY, _GONE = range(1, 8)
 
 
@@ -82,6 +82,7 @@ class SyncState(NamedTuple):
     own one when a push last looked whether the chain is there (own_chain.py), and when that was; `looked_tag`: what the list said then of
     the pieces up to that one. `probed`: the place that was found to keep the rules of probe.py, "" = none.
     `hinted`: the last two days for which the own chain has a hint (days.py). `listed`: what was listed.
+    `named`: the machine's name for which the own chain has an entry (names.py), "" = none.
     """
 
     chain: str = ""
@@ -106,6 +107,7 @@ class SyncState(NamedTuple):
     looked_tag: bytes = b""
     hinted: tuple[str, ...] = ()
     listed: RemoteLists = RemoteLists()
+    named: str = ""
 
     def settled(self) -> "SyncState":
         """This state, with no push that was begun."""
@@ -149,6 +151,7 @@ def encode(state: SyncState) -> bytes:
             (_LOOKED_TAG, state.looked_tag),
             (_HINTED, tlv.encode_list(day.encode() for day in state.hinted)),
             (_LISTED, listed),
+            (_NAMED, state.named),
         )
     )
     return digests.of(body) + body
@@ -191,6 +194,7 @@ def decode(data: bytes) -> SyncState:
         looked_tag=got.bytes_or_empty(_LOOKED_TAG),
         hinted=tuple(day.decode("ascii", "replace") for day in tlv.decode_list(got.bytes_or_empty(_HINTED), "state of a remote")),
         listed=RemoteLists(*(listed.number(tag) for tag in range(1, 5))),
+        named=got.text(_NAMED),
     )
 
 

@@ -80,7 +80,7 @@ def url(s3):
     return s3.bucket()
 
 
-FIRST = {"GET": 2, "LIST": 1, "PUT": 3}
+FIRST = {"GET": 2, "LIST": 1, "PUT": 4}
 """The four requests of a store's first push, the hint of a day, and a piece."""
 
 
@@ -124,7 +124,7 @@ def test_in_an_interval_one_process_waits_and_the_end_of_a_session_hurries_it(pu
     pushing.event(f"SessionEnd.{reason}", session="one")
     if begins:
         until(lambda: pushing.not_pushed() == 0)
-        assert s3.counts().requests == FIRST | {"PUT": 4}
+        assert s3.counts().requests == FIRST | {"PUT": 5}
     else:  # a person goes on in the client
         assert pushing.processes() == [waiting] and pushing.not_pushed() == 4
 
@@ -142,7 +142,7 @@ def test_two_sessions_at_once_push_once(pushing, s3):
         proxy.open()
         pushing.has_ended()
     assert pushing.not_pushed() == 0
-    assert s3.counts().requests == {"PUT": 3}, "the hint, and two pieces: the second has what came while the first one was sent"
+    assert s3.counts().requests == {"PUT": 4}, "the hint, the name, and two pieces: the second has what came while the first one was sent"
 
 
 def test_while_a_server_hangs_each_hook_returns_and_holds_nothing_of_its_client(pushing, s3):

@@ -66,7 +66,7 @@ def assert_arrived(source, target, saved):
 def test_what_was_pushed_arrives_exactly_and_once(machine, other):
     saved = filled(machine)
     done = machine.push()
-    assert done.checkpoints == 4 and done.requests == 4 + 2 and not done.notes
+    assert done.checkpoints == 4 and done.requests == 4 + 3 and not done.notes
     assert machine.push()[:4] == (0, 0, 0, 0)
     taken = other.pull()
     assert dict(taken.checkpoints) == {"sandbox-4": 4} and not taken.problems
@@ -271,8 +271,10 @@ def test_lost_state_is_a_new_chain_and_never_a_wrong_answer(machine, other):
 def assert_emptied(machine, before):
     """Of the objects before only the head is what it was; the others have no content, and their names are in use."""
     after = objects_in(machine.url)
-    assert before.keys() <= after.keys() and {name for name in before if before[name] == after[name] and not name.startswith("days/")} == {"casrewind"}
-    assert all(len(after[name]) < 400 for name in before if name != "casrewind")
+    gone = {name for name in before if name.startswith("names/") and name.split("-")[1] != machine.chain()}
+    assert before.keys() - gone <= after.keys() and not gone & after.keys()
+    assert {name for name in before if before[name] == after.get(name) and not name.startswith(("days/", "names/"))} == {"casrewind"}
+    assert all(len(after[name]) < 400 for name in before.keys() - gone if name != "casrewind")
 
 
 def test_after_a_purge_everything_is_pushed_anew_and_the_old_chain_is_emptied(machine, other):
@@ -338,7 +340,7 @@ def test_no_object_has_a_name_a_prompt_or_a_content(machine):
     machine.push()
     words = ["PrivateName", "PrivateContent", "PrivateDirectory", "PrivateLabel", "sandbox-4", str(machine.root), KEY[5:]]
     found = objects_in(machine.url)
-    assert len(found) == 4
+    assert len(found) == 5
     for name, data in found.items():
         for word in words:
             for form in names_and_contents(word):
@@ -652,7 +654,7 @@ def test_a_purge_before_anything_arrived_leaves_no_object(machine):
         machine.save({"secret": b"another"})
     machine.tampered = lambda objects: objects
     assert not machine.push().notes
-    assert [name for name in objects_in(machine.url) if not name.startswith("days/")] == ["casrewind", f"{machine.chain()}/0000000001-0000000001"]
+    assert [name for name in objects_in(machine.url) if not name.startswith(("days/", "names/"))] == ["casrewind", f"{machine.chain()}/0000000001-0000000001"]
 
 
 def test_a_purge_in_a_copied_store_ends_the_chain_for_the_first(machine, tmp_path, other):

@@ -3,13 +3,14 @@
 import re
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 
 import casrewind
 import pytest
 
 from casrewind.model import digest as digests
 from casrewind.remote.allowance import RECORD_WEIGHT, RECORDS_FLOOR, RECORDS_RATIO
-from casrewind.remote import objects, piece, seal
+from casrewind.remote import names, objects, piece, seal
 from casrewind.store import packs
 from support import handmade_pieces as handmade
 
@@ -151,12 +152,16 @@ def test_the_vectors():
     vectors = dict(re.findall(r"^\| ([^|]+) \| `([0-9a-f]+)` \|$", TEXT, re.MULTILINE))
     mac = KEYS.mac([b"", b"ab", b"c"])
     key = handmade.object_key(MASTER, mac, VALUES["name"])
+    laptop = names.Name(names.MACHINE, "", "laptop")
+    entry = objects.ObjectInfo(names._name_of_entry(SimpleNamespace(keys=KEYS), laptop, "8235499999", VALUES["name"][:32], ""), 0, 0)
     assert {name: bytes.fromhex(value) for name, value in vectors.items()} == {
         "key for MACs": digests.derived_key("casrewind remote 2: the MAC of an object", MASTER + REMOTE),
         "key for objects": digests.derived_key("casrewind remote 2: the key of an object", MASTER + REMOTE),
         "key for digests": handmade.derived(MASTER, REMOTE, "the digest of purged content"),
         "key for names": digests.derived_key("casrewind remote 2: the digest of a name", MASTER + REMOTE),
-        "digits of the hint for `2026-11-29`": bytes.fromhex(KEYS.digits_of_hint("2026-11-29", VALUES["name"].partition("/")[0])),
+        "digits of the hint for `2026-11-29`": bytes.fromhex(KEYS.digits_of_name("day", "2026-11-29", VALUES["name"].partition("/")[0]))[:8],
+        "digest of the machine `laptop`": bytes.fromhex(KEYS.digits_of_name("machine", "", "laptop")),
+        "digits of its entry": bytes.fromhex(entry.name.rpartition("-")[2]),
         "MAC of the parts": mac,
         "key of the object with this MAC": key,
         "purged `68656c6c6f0a`": KEYS.digest_of_purged(digests.of(b"hello\n")),
@@ -166,6 +171,11 @@ def test_the_vectors():
     assert gone[:16].hex() == vectors["purged `68656c6c6f0a`"]
     hint = handmade.keyed(handmade.derived(MASTER, REMOTE, "the digest of a name"), [b"day", b"2026-11-29", VALUES["name"][:32].encode()])
     assert hint[:8].hex() == vectors["digits of the hint for `2026-11-29`"]
+    of_names = handmade.derived(MASTER, REMOTE, "the digest of a name")
+    start = f"names/{vectors['digest of the machine `laptop`']}/8235499999-{VALUES['name'][:32]}-"
+    assert handmade.keyed(of_names, [b"machine", b"", b"laptop"])[:16].hex() == vectors["digest of the machine `laptop`"]
+    assert f"{start}-{handmade.keyed(of_names, [b'entry', start.encode()])[:16].hex()}" == entry.name
+    assert names._time_of("8235499999") == 1_764_500_000 * 10**9 and "1,764,500,000" in TEXT
     assert handmade.sealed(key, 3, b"hello\n").hex() == vectors["part 3, sealed"]
 
 
@@ -192,10 +202,10 @@ def test_the_page_has_the_fields_of_the_state():
     rows = {int(tag): name for tag, name in re.findall(r"^\| (\d+) \| ([a-z ]+) \|", part, re.MULTILINE)}
     position = sync_state.LedgerPosition(b"l" * 16, 7, 8)
     chains = {"c": sync_state.ReadChain("m", 3, b"n" * 32)}
-    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18, 19, b"r" * 32, 21, b"t" * 32, ("2026-11-29",), sync_state.RemoteLists(1, 2, 3, 4)))
+    data = sync_state.encode(sync_state.SyncState("own", 2, b"m" * 32, 4, (b"p" * 32, b"q" * 32), position, 9, chains, {"old": sync_state.EndedChain(5, 1, b"gone")}, 12, ("hurt",), 14, sync_state.BaseChain("b", 6, b"o" * 32), "url", 17, 18, 19, b"r" * 32, 21, b"t" * 32, ("2026-11-29",), sync_state.RemoteLists(1, 2, 3, 4), "laptop"))
     assert digests.of(data[32:]) == data[:32]
     found = tlv.Fields(data[32:], "state")
-    texts, numbers = {1: "own", 16: "url"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14, 17: 17, 18: 18, 19: 19, 21: 21}
+    texts, numbers = {1: "own", 16: "url", 25: "laptop"}, {2: 2, 4: 4, 7: 7, 8: 8, 9: 9, 12: 12, 14: 14, 17: 17, 18: 18, 19: 19, 21: 21}
     raw = {3: b"m" * 32, 20: b"r" * 32, 22: b"t" * 32, 6: b"l" * 16}
     assert {tag: found.text(tag) for tag in texts} == texts and {tag: found.number(tag) for tag in numbers} == numbers
     assert {tag: found.bytes_or_empty(tag) for tag in raw} == raw
@@ -208,7 +218,7 @@ def test_the_page_has_the_fields_of_the_state():
     assert [listed.number(tag) for tag in range(1, 5)] == [1, 2, 3, 4] and not listed.has_any([5])
     base = tlv.Fields(found.bytes_or_empty(15), "base")
     assert (base.text(1), base.number(3), base.bytes_or_empty(4)) == ("b", 6, b"o" * 32)
-    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15, 23, 24} and not found.has_any([25])
+    assert rows.keys() == texts.keys() | numbers.keys() | raw.keys() | {5, 10, 11, 13, 15, 23, 24} and not found.has_any([26])
 
 
 @pytest.mark.parametrize("master", [None, MASTER], ids=["plain", "sealed"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.remote import collect, days, own_chain, pull
+from casrewind.remote import clone, collect, days, names, objects, own_chain, pull
 from support.machines import Machine
 from support.server_days import DAY, Calendar, crowd
 
@@ -29,7 +29,15 @@ class Counted(Machine):
         self.tampered = keep
         work()
         self.tampered = lambda objects: objects
-        return ", ".join(f"{verb} {number}" for verb, number in sorted(kept[-1].requests.items()) if number)
+        return in_words(kept[-1].requests)
+
+    def push_named(self, given):
+        with self.open() as workspace:
+            return names.put_names(workspace._context, self.remote(workspace), given)
+
+
+def in_words(requests):
+    return ", ".join(f"{verb} {number}" for verb, number in sorted(requests.items()) if number)
 
 
 @pytest.fixture
@@ -68,6 +76,7 @@ def test_every_row_of_the_table_is_what_is_counted(tmp_path, url, monkeypatch):
     clone.root, clone.home, clone.settings = made.root, made.home, made.settings
     found["the first push of a clone of five pieces"] = push_of(clone)
     found["a push of a person in that clone"] = push_of(clone, by_hand=True)
+    found |= rows_of_names(tmp_path / "named", monkeypatch)
     monkeypatch.setattr(collect, "EVERY", 6)
     found["a push that makes a roll-up of six pieces"] = push_of(machine)
     with monkeypatch.context() as patch:
@@ -78,6 +87,38 @@ def test_every_row_of_the_table_is_what_is_counted(tmp_path, url, monkeypatch):
     found |= rows_beside_many_objects(tmp_path / "many", monkeypatch)
     print(found)
     assert found == ROWS
+
+
+def rows_of_names(place, monkeypatch):
+    """The rows of names, on a remote with six machines."""
+    url, kept = f"file://{place}/bucket", []
+    place.mkdir()
+
+    def keep(*arguments, **options):
+        kept.append(objects.Objects(*arguments, **options))
+        return kept[-1]
+
+    def cloned(name, **options):
+        machine.clone_to(place / name, **options)
+        return in_words(kept[-1].requests)
+
+    monkeypatch.setattr(clone, "Objects", keep)
+    machines = [Counted.with_remote(place / f"m{n}", url, f"m{n // 2}") for n in range(6)]
+    for number, one in enumerate(machines):
+        one.save({"x": b"%d" % number})
+        one.push()
+    machine = Counted.with_remote(place / "machine", url, "sandbox-4")
+    for _ in range(4):
+        push_of(machine)
+    named = machine.counted(lambda: machine.push_named([names.base_of("base")]))
+    found = {"a push with `--as` or `--meta`, beside that of a person": named}
+    found["a clone of that base, of four pieces"] = cloned("base", reference="base")
+    found["a clone by the machine's name, of four pieces"] = cloned("name", reference="sandbox-4")
+    machine = machines[1]
+    for _ in range(3):
+        push_of(machine)
+    found["a clone by the name of one of two machines"] = cloned("two", reference="m0")
+    return found
 
 
 def rows_beside_many_objects(place, monkeypatch):

@@ -144,7 +144,7 @@ def test_who_reads_says_what_is_gone(machine, reader, tmp_path, what):
 
 def is_roll_up(name):
     first, _, last = name.rpartition("/")[2].partition("-")
-    return first.isdigit() and first != last
+    return name[32:33] == "/" and first.isdigit() and first != last
 
 
 def put(machine, name, data):

@@ -7,6 +7,7 @@ from ..._typing import TYPE_CHECKING
 from ...config import URL_VARIABLE
 from ...messages import age_in_words, plural, printable
 from ...remote import clone as clones
+from ...remote.names import pair_of
 from ..grammar.options import JSON, STRICT, Command, Option, flag
 from ..show.received import receipt_lines, receipt_shape
 from ..show.text import Line
@@ -20,11 +21,16 @@ if TYPE_CHECKING:
     from ..grammar.command_line import ParsedOptions
 
 COMMAND = Command(
-    examples=("casrewind clone s3://team/shop shop", "casrewind clone s3://team/shop --list"),
+    examples=(
+        "casrewind clone s3://team/shop shop",
+        "casrewind clone s3://team/shop shop sandbox-4:last",
+        "casrewind clone s3://team/shop --list",
+    ),
     options=(
         Option(("url",), f"{URL} (default: {URL_VARIABLE}, where it counts)", "URL", nargs="?"),
         Option(("to",), "the new directory (default: the last part of URL)", "DIR", nargs="?"),
-        Option(("ref",), "the id of a checkpoint, its first 4 characters, or a machine (default: the newest checkpoint)", "REF", nargs="?"),
+        Option(("ref",), "a base, a machine, MACHINE:prev, or a checkpoint's id (default: the newest)", "REF", nargs="?"),
+        Option(("--meta",), "clone what was pushed last with this --meta, instead of REF", "KEY=VALUE"),
         flag("--all", "clone all checkpoints of that machine; with --list: list all machines"),
         flag("--list", "list the machines that pushed there, and clone nothing"),
         GREP,
@@ -45,11 +51,13 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         if options.to:
             raise errors.UsageError("clone --list makes no project, so it takes no DIR", "leave DIR out, or --list")
         return print_machines(clones.open_unjoined(wanted, os.environ, options.key_file or "", ask)[0], options, lambda: None)
+    if options.meta is not None and options.ref:
+        raise errors.UsageError("clone takes REF or --meta, not both", "leave one out")
     name = options.to or os.path.basename(url.rstrip("/")) or "clone"
     directory = os.path.join(options.directory, name)
     found = clones.clone(
-        wanted, directory, settings, os.environ, reference=options.ref or "", everything=options.all,
-        key_file=options.key_file or "", ask=ask,
+        wanted, directory, settings, os.environ, reference=options.ref or "", pair=None if options.meta is None else pair_of(options.meta),
+        everything=options.all, key_file=options.key_file or "", ask=ask,
     )  # fmt: skip
     point = found.point
     if options.json:
@@ -69,8 +77,8 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
             print_lines(receipt_lines(found.receipt))
         if found.chat is not None:
             print_lines([Line(f"continue the conversation: {found.chat.resume}", is_whole=True)])
-    if found.note:
-        note(printable(found.note))
+    for one in found.notes:
+        note(printable(one))
     for problem in found.problems:
         remark(f"casrewind: {problem}")
     remark_on_strangers(found.strangers, url)

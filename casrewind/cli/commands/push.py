@@ -9,6 +9,7 @@ from ..._typing import TYPE_CHECKING
 from ...config import parse_age
 from ...messages import age_in_words, plural, printable
 from ...remote import remote_config as configs
+from ...remote.names import base_of, pair_of, put_names
 from ...settings import from_environment
 from ...store import push_notes
 from ..grammar.options import ASSUME_YES, AUTO, DRY_RUN, JSON, Command, Option, flag
@@ -25,6 +26,7 @@ from .remote import join_by_variables, remark_on_strangers
 
 if TYPE_CHECKING:
     from ...context import Context
+    from ...remote.names import Name
     from ...remote.outgoing import Outgoing, SavedFirst
     from ...remote.pushed import Pushed
     from ...remote.remote_config import Remote
@@ -34,6 +36,11 @@ COMMAND = Command(
     examples=("casrewind push", "casrewind push -n"),
     options=(
         DRY_RUN._replace(help="show how much push would send, and the new files, but save and send nothing", group="how"),
+        Option(("--as",), "name what is pushed, for casrewind clone URL DIR NAME", "NAME", dest="name_base"),
+        Option(
+            ("--meta",), "name it by a pair, such as run=123; the bucket's owner sees which are equal", "KEY=VALUE",
+            dest="pairs", repeats=True,
+        ),
         flag("--keep-purged", "push even if the machine from which you cloned has purged data since"),
         flag("--anew", "send everything again, and empty what this machine pushed before, to repair what remote verify names"),
         flag("--purge-held", "after a purge: empty what this machine pushed before, even if clones use it"),
@@ -62,6 +69,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     join_by_variables(context, options)
     directory, config = configs.need(context.store)
+    names = _names_given(options)
     if options.background or options.wait is not None:
         if options.wait is not None:
             configs.open_remote(context.store)  # no wait makes a wrong key right
@@ -80,6 +88,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
             going = outgoing.find_outgoing(context, directory, with_now=False)
     is_incomplete = remark_on_save(first)
     found = _push_by_hand(context, opened, options, done)
+    problems = put_names(context, opened, names) if names else []
     remark_on_strangers(len(opened.files.strangers.met), config.url)
     done()
     if options.json:
@@ -89,11 +98,21 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         for line in (saved_first_line(first), *told, new_files_line(going.new)):
             if line:
                 print_line(line)
+    for problem in problems:
+        remark(f"casrewind: {problem}")
     for name in found.left:
         remark(f"casrewind: not emptied, it may hold purged content: {config.url}/{name}")
     for identity in found.damaged:
         remark(f"casrewind: not pushed, because its content is damaged here: {identity}; casrewind verify says more")
-    return REMARKS if is_incomplete or found.left or found.damaged else OK
+    return REMARKS if is_incomplete or found.left or found.damaged or problems else OK
+
+
+def _names_given(options: "ParsedOptions") -> "list[Name]":
+    """What --as and --meta say. Raises UsageError."""
+    names = [*map(base_of, [] if options.name_base is None else [options.name_base]), *map(pair_of, options.pairs)]
+    if names and (options.dry_run or options.background or options.wait is not None):
+        raise errors.UsageError("--as and --meta exclude --dry-run, --background and --wait", "they name what this push has sent")
+    return names
 
 
 def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions", done: Done) -> "Pushed":

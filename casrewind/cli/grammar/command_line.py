@@ -92,11 +92,14 @@ class ParsedOptions(_Namespace):
     label: str | None
     links: list[str]
     machine: str | None
+    name_base: str | None
+    pairs: list[str]
     man: bool
     max_age: str | None
     max_count: str | None
     max_size: str | None
     message: str
+    meta: str | None
     name: str | None
     nearest: bool
     new: bool
