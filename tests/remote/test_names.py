@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from casrewind import errors
-from casrewind.remote import clone, collect, days, names, old_chains, remote_config
+from casrewind.remote import clone, collect, names, old_chains, probe, remote_config
 from casrewind.remote.objects import Objects
 from support.command_in_process import InProcess
 from support.machines import KEY, Machine, Requests, Stop, keys_of, stopping
@@ -102,21 +102,25 @@ def test_a_base_is_the_checkpoint_of_that_push_whatever_its_chain_gets_later(mac
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 def test_wherever_a_first_push_is_cut_an_older_machine_of_its_name_does_not_hide_it(machine_of, cloned, calendar, after):
-    older = saved(machine_of("sandbox", "one"))
-    calendar.day = 1
-    new, number = machine_of("sandbox", "two"), 1
-    point = new.save({"a": b"new"})
-    while True:
+    wanted, cuts = saved(machine_of("sandbox", "one")), 0
+    for number in range(1, 8):
+        calendar.day += 1
+        new = machine_of("sandbox", f"new{number}")
+        with new.open() as workspace:
+            probe.require(new.remote(workspace))
+        point = new.save({"a": b"%d" % number})
         new.tampered = lambda found, number=number: Requests(calendar.of(found), stopping(number, after=after))
         try:
             new.push()
         except Stop:
-            number += 1
-        else:
-            break
+            cuts += 1
         is_there = any(name.startswith(f"{new.chain()}/") for name in calendar.times)
-        assert cloned("sandbox")[0] == (point.id if is_there else older)
-    assert number > 3 and cloned("sandbox")[0] == point.id
+        assert cloned("sandbox")[0] == (point.id if is_there else wanted)
+        new.tampered = calendar.of
+        new.push()
+        wanted = point.id
+        assert cloned("sandbox")[0] == wanted
+    assert cuts == 3, "the hint, the name, the piece"
 
 
 def test_of_two_machines_of_one_name_the_one_that_pushed_last_counts(machine_of, cloned, calendar):
