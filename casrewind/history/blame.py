@@ -58,15 +58,16 @@ class Author(NamedTuple):
     makers: Makers = Makers()
     """The turn, or the candidates. Nobody for the other kinds."""
     place: str = ""
-    """The directory of a take, or the name of the machine."""
+    """The directory of a take, the name of the machine, or who may have edited in place of a person."""
     at_ns: int | None = None
     """When the turn began, or when the change was seen; None since the newest checkpoint, and if nobody knows."""
 
     def __str__(self) -> str:
-        """In a word: "@3", "you", "@3?", "@3 @2?", "../try", "sandbox-4", "older", "?"."""
+        """In a word: "@3", "you", "@3?", "@3 @2?", "aider?", "../try", "sandbox-4", "older", "?"."""
         if self.kind == UNKNOWN:
             return f"{' '.join(f'@{number}' for number in self.makers.turns[::-1])}?"
-        return {TURN: "".join(self.makers.names), PERSON: "you", OLDER: "older", PURGED_BYTES: "?"}.get(self.kind, self.place)
+        person = f"{self.place}?" if self.place else "you"
+        return {TURN: "".join(self.makers.names), PERSON: person, OLDER: "older", PURGED_BYTES: "?"}.get(self.kind, self.place)
 
 
 class AuthoredLines(NamedTuple):
@@ -253,7 +254,8 @@ class _Tracer:
             safety = self._view.points.get(edit.row.safety)
             return Author(TAKEN, place="" if safety is None else printable(safety.meta.get(TAKEN_FROM, "")), at_ns=self._time_of(edit))
         kind = UNKNOWN if not edit.makers.is_one else PERSON if edit.makers.is_person else TURN
-        return Author(kind, edit.makers, at_ns=self._time_of(edit))
+        other = edit.row.by if isinstance(edit.row, Outside) and kind == PERSON else ""
+        return Author(kind, edit.makers, place=printable(other), at_ns=self._time_of(edit))
 
     def _time_of(self, edit: Edit) -> int | None:
         if edit.makers.turns:

@@ -105,7 +105,7 @@ class TurnView:
         live = [] if self.machine else _sessions_alive(context, found)
         self.live = frozenset((one.agent, one.session) for one in live)
         """The sessions (agent, id) of this worktree with a running client."""
-        self._working = frozenset((one.agent, one.session) for one in live if not _is_idle(one))
+        self._working = frozenset((one.agent, one.session) for one in live if not is_idle(one))
         self._build_outline(seen)
 
     def _build_outline(self, seen: ScannedWorktree | None) -> None:
@@ -308,7 +308,7 @@ def _sessions_alive(context: Context, found: list[tuple[Checkpoint, Marked]]) ->
     return alive
 
 
-def _is_idle(seen: AgentSession) -> bool:
+def is_idle(seen: AgentSession) -> bool:
     """True if a live client certainly works on no turn. After Esc no client calls a hook. But a person who types
     `/casrewind` does that in an idle client, and some transcripts end with the interruption."""
     if seen.agent == RUN:

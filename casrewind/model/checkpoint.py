@@ -9,9 +9,11 @@ from .diff import Counts
 from .manifest import FILE, Entry, decode_entry, encode_entry
 
 MANUAL, SAFETY, PROMPT, SESSION_START = "manual", "safety", "prompt", "session_start"
+WATCH = "watch"
+"""The trigger of what `casrewind watch` saves: a burst of edits of which no client tells. It belongs to no turn."""
 RUN = "run"
 """The agent of the turn of a command that `casrewind run` ran. It is no client, and its checkpoints have no session."""
-TRIGGERS = frozenset({MANUAL, SESSION_START, PROMPT, "tool_batch", "turn_end", "session_end", "compact", SAFETY})
+TRIGGERS = frozenset({MANUAL, SESSION_START, PROMPT, "tool_batch", "turn_end", "session_end", "compact", SAFETY, WATCH})
 DURING_RESTORE = 1
 """Flag: made while a restore was unfinished."""
 PINNED = 2

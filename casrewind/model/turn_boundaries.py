@@ -122,6 +122,8 @@ class _Reading:
         """Read the next checkpoint."""
         session = (point.agent, point.session)
         trigger = point.trigger
+        if trigger == checkpoints.WATCH:
+            return
         if trigger in (checkpoints.MANUAL, checkpoints.SAFETY):
             by = self._find_turn(point, session) if point.turn else self.newest.get(session) if point.session else None
             if by is not None and (by.is_open or point.turn):
@@ -415,7 +417,7 @@ def needs_no_older_record(point: Point) -> bool:
     """False for a record of an operation, of an earlier version, or of a task notification, which continues a turn."""
     if point.trigger == checkpoints.SAFETY:
         return False
-    if point.trigger == checkpoints.MANUAL or _only_closes(point):
+    if point.trigger in (checkpoints.MANUAL, checkpoints.WATCH) or _only_closes(point):
         return True
     if point.trigger in _WITH_ENDS and point.tells_ends is None:
         return False
@@ -443,7 +445,7 @@ def certain_from_position(points: Sequence[Point]) -> int:
             break
         named.discard(point.id)
         parents.discard(point.id)
-        is_hand = point.trigger == checkpoints.MANUAL
+        is_hand = point.trigger in (checkpoints.MANUAL, checkpoints.WATCH)
         if point.turn == point.id and point.trigger == checkpoints.PROMPT:
             unopened.discard((point.agent, point.session))
         elif not _only_closes(point):
@@ -462,7 +464,7 @@ def certain_counts(points: Sequence[Point], opened: Sequence[str]) -> tuple[int,
     """Returns (how many turns, how many saves by hand) of a part that certain_from_position has found are certainly right: the
     newest ones. So are all rows above the oldest of them. `opened`: the ids of what opened the turns of the part.
     """
-    ends = (checkpoints.PROMPT, checkpoints.MANUAL)  # a row outside of turns that began in front of the part ends there
+    ends = (checkpoints.PROMPT, checkpoints.MANUAL, checkpoints.WATCH)  # a row outside of turns that began in front of the part ends there
     first = next((at for at in range(1, len(points)) if points[at].trigger in ends), len(points))
     later = points[first + 1 :]
     turns = {point.id for point in later}.intersection(opened)

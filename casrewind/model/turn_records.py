@@ -230,7 +230,8 @@ class Turn(NamedTuple):
 class Outside(NamedTuple):
     """What changed while no turn ran. `checkpoint`: the first checkpoint that has the change ("" = the worktree as it
     is), `seen_ns`: its time. `of`: the number of the turn that may have made the change in the background, 0 = none.
-    `before`: the checkpoint that has the files as they were before it, "" = none has."""
+    `before`: the checkpoint that has the files as they were before it, "" = none has. `by`: who edits beside the person, as
+    `casrewind watch` was told, "" = nobody is known."""
 
     kind: str
     checkpoint: str
@@ -241,6 +242,7 @@ class Outside(NamedTuple):
     damaged: bool = False
     unclear: tuple[Change, ...] = ()
     before: str = ""
+    by: str = ""
 
 
 class SavedRow(NamedTuple):

@@ -368,7 +368,7 @@ class Outline:
         count = len(self._points)
         if at >= count - 1 or at in self._boundaries.typed or at in self._boundaries.opened_again:
             return True
-        return self._points[at].trigger in (checkpoints.MANUAL, checkpoints.SAFETY, checkpoints.PROMPT)
+        return self._points[at].trigger in (checkpoints.MANUAL, checkpoints.SAFETY, checkpoints.PROMPT, checkpoints.WATCH)
 
     def _outside_row(self, first: int, last: int) -> _Slot:
         of = 0
@@ -377,7 +377,8 @@ class Outline:
             kind, of = BACKGROUND, len(self.turns) - self._boundaries.opened_again[last]
         seen = self._points[last] if last < len(self._points) else None
         before = self._checkpoint_of_state_behind(first)
-        row = Outside(kind, "" if seen is None else seen.id, None if seen is None else seen.created_ns, of, before=before)
+        by = seen.agent if seen is not None and seen.trigger == checkpoints.WATCH else ""
+        row = Outside(kind, "" if seen is None else seen.id, None if seen is None else seen.created_ns, of, before=before, by=by)
         return _Slot(row, first=first, last=last)
 
     # -- changes

@@ -13,6 +13,7 @@ from ..history.checkpoint_names import AFTER, REMOTE
 from ..messages import plural
 from ..model import checkpoint as checkpoints
 from ..model.checkpoint import Checkpoint
+from ..store import push_notes
 from . import days
 from .arriving import Arriving, Item, OwnRecords, choose_arriving, key_here, own_records
 from .bucket_errors import LIST
@@ -58,7 +59,7 @@ def pull(context: Context, remote: Remote, *, newest: bool = False, everything: 
     StoreBusy while another push or pull runs.
     """
     taken, problems = dict[str, int](), list[str]()
-    with context.store.hold_push_lock():
+    with context.store.hold_lock(*push_notes.PUSH_OR_PULL):
         progress = _Progress(remote.files)
         names, batch, notes = _names_given(remote), Batch(context), list[str]()
 

@@ -89,7 +89,7 @@ def push(
         store_rest(context, transcripts=environment.configuration().transcripts)
     if anew and verify(context).problems:
         raise errors.StoreDamaged("this store is damaged, and the remote may have what is lost here", "casrewind verify names it")
-    with context.store.hold_push_lock(), context.store.hold_shared_lock():
+    with context.store.hold_lock(*push_notes.PUSH_OR_PULL), context.store.hold_shared_lock():
         pushing = _Push(context, remote)
         if dry_run:
             return pushing.count_outgoing()

@@ -13,7 +13,7 @@ from ..messages import plural, printable, shell_quoted
 from ..model import checkpoint as checkpoints
 from ..model import digest as digests
 from ..settings import Settings, default_settings, find_root, open_until_end, store_path
-from ..store import ledger
+from ..store import ledger, push_notes
 from ..store.store import LedgerPosition, Store
 from ..upkeep import adopt as adopts
 from ..upkeep.adopt import Adopted, AdoptRequest, HasOwnCheckpoints
@@ -46,7 +46,7 @@ def adopt(path: str | os.PathLike[str], old: str | os.PathLike[str], settings: S
 
 def _take_over(context: Context, old: str, source: Store) -> Adopted:
     chain = digests.of(b"casrewind adopt " + os.fsencode(old))[:16].hex()
-    with context.store.hold_push_lock(), source.hold_shared_lock():
+    with context.store.hold_lock(*push_notes.PUSH_OR_PULL), source.hold_shared_lock():
         machine = _name_of_root(context, chain, old)
         arriving = records_as_here(chain, machine, own_records(_records_of(source)), context.store.checkpoint)
         with context.store.writing() as writer:

@@ -13,6 +13,8 @@ from . import json_rows
 
 CONFIG = "config"
 """The file of a remote's configuration in its directory in the store."""
+PUSH_OR_PULL = "remote", "push or pull"
+"""The lock of what talks to a remote, and its words (Store.hold_lock): pushes and pulls of a store follow each other."""
 CLONING = "cloning"
 """The file that a clone has there until it is whole (remote/cut_clones.py)."""
 JOINING = "joining"

@@ -229,9 +229,9 @@ class Store:
         """The directory with what is known of remotes (casrewind/remote)."""
         return self._layout.remotes
 
-    def hold_push_lock(self) -> "AbstractContextManager[int]":
-        """Hold the lock that limits pushes and pulls to one at a time. Raises StoreBusy."""
-        return locks.locked(self._layout.lock_path("remote"), exclusive=True, deadline=self.deadline, holder="push or pull")
+    def hold_lock(self, name: str, holder: str) -> "AbstractContextManager[int]":
+        """Hold a lock that one process has at a time. `holder` is what such a process does, in words. Raises StoreBusy."""
+        return locks.locked(self._layout.lock_path(name), exclusive=True, deadline=self.deadline, holder=holder)
 
     def size(self) -> int:
         """Bytes on disk."""

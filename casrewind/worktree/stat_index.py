@@ -205,6 +205,11 @@ class StatIndex:
 
     # -- reading
 
+    @property
+    def directories(self) -> list[bytes]:
+        """The paths of all directories that the last scan captured, b"" among them."""
+        return self._columns.places
+
     def unchanged_subtree(self, path: bytes, rules: bytes) -> Subtree | None:
         """The subtree of an unchanged directory under rules with this digest; None if it must be scanned."""
         number = self._numbers.get(path)

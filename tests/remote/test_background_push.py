@@ -241,7 +241,7 @@ def test_a_silent_server_ends_the_process_after_its_one_try(pushing, s3):
 
 def test_a_push_by_hand_goes_first_and_the_process_in_the_background_finds_nothing_left(pushing, s3, monkeypatch):
     with in_store(pushing, monkeypatch) as context:
-        with context.store.hold_push_lock():
+        with context.store.hold_lock(*push_notes.PUSH_OR_PULL):
             pushing.event()
             (process,) = until(pushing.processes)
             assert s3.counts().requests == {}

@@ -84,6 +84,7 @@ def _offer_to_connect_clients(settings: "Settings", options: "ParsedOptions") ->
     if not found:
         print_line("no client was found: no program on the PATH, and no settings directory")
         print_line(f"  casrewind install AGENT connects one of: {', '.join(agents.NAMES)}")
+        print_line("  casrewind watch saves after each burst of edits by any other agent or editor")
         return OK
     asking = may_ask_optional_question(options)
     worst = OK

@@ -7,6 +7,7 @@ from ...messages import age_in_words, plural, printable
 from ...remote import collect, old_chains
 from ...remote import remote_config as configs
 from ...remote.push import push
+from ...store import push_notes
 from ..show.shapes import time_of
 from ..show.text import human_size
 from ..terminal.lines import print_json, print_line, remark
@@ -43,7 +44,7 @@ def remote_gc(context: "Context", options: "ParsedOptions", done: Done) -> int:
             print_line("nothing was removed")
             return OK
     pushed = push(context, opened, anew=True) if plan.renews else None
-    with context.store.hold_push_lock():
+    with context.store.hold_lock(*push_notes.PUSH_OR_PULL):
         gone = old_chains.remove(opened, plan.going)
         old_chains.forget_taken_back(opened, plan.taken_back)
         notes = [*(pushed.notes if pushed else ()), *collect.roll_up(opened)]

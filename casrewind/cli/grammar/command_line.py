@@ -71,6 +71,7 @@ class ParsedOptions(_Namespace):
     dry_run: bool
     endpoint: str | None
     entry: str | None
+    every: str | None
     file: str | None
     force: bool
     forgotten: bool
@@ -139,6 +140,7 @@ class ParsedOptions(_Namespace):
     running: bool
     scope: str | None
     session: str | None
+    settle: str | None
     shared: bool
     shell: str
     show: bool

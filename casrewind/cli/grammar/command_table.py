@@ -46,6 +46,7 @@ COMMANDS = {
     "blame": Listed("Show who wrote each line of a file: which turn, or you", LOOK, common=True),
     "cat": Listed("Print a file as it was at a checkpoint", LOOK, common=True),
     "run": Listed("Run a command, and save before and after it"),
+    "watch": Listed("Save after each burst of edits, in any editor", AGENTS),
     "status": Listed("Check how the project is protected"),
     "install": Listed("Turn on automatic checkpoints for an agent", AGENTS, common=True),
     "uninstall": Listed("Turn off automatic checkpoints for an agent", AGENTS, common=True),

@@ -377,7 +377,7 @@ def name_of(point: Checkpoint, marked: Marked, turn: "Turn | None" = None) -> st
 
 def _label_prompt_or_id(point: Checkpoint, marked: Marked, turn: "Turn | None") -> str:
     from ...history.checkpoint_names import is_labelled, label_of
-    from ...model.checkpoint import MANUAL, PROMPT
+    from ...model.checkpoint import MANUAL, PROMPT, WATCH
 
     label = label_of(point, marked)
     if label and is_labelled(point, marked):
@@ -388,7 +388,7 @@ def _label_prompt_or_id(point: Checkpoint, marked: Marked, turn: "Turn | None") 
         return f'{"before" if point.trigger == PROMPT else "after"} "{first_words(point.prompt)}"'
     if label:
         return f"'{first_words(label)}'"
-    return point.id if point.trigger == MANUAL else f"the {point.trigger.replace('_', ' ')} {point.id}"
+    return point.id if point.trigger in (MANUAL, WATCH) else f"the {point.trigger.replace('_', ' ')} {point.id}"
 
 
 def first_words(text: str) -> str:

@@ -303,7 +303,8 @@ def meta_lines(point: Checkpoint) -> list[str]:
 
 def outside_title(row: Outside) -> str:
     """What changed the files while no turn ran."""
-    return _KINDS.get(row.kind, "edited outside of a turn" if row.checkpoint else "edited since").format(row.of)
+    edited = f"edited by {printable(row.by)} or you" if row.by else "edited outside of a turn" if row.checkpoint else "edited since"
+    return _KINDS.get(row.kind, edited).format(row.of)
 
 
 def sides_of(turns: Sequence[Turn]) -> dict[str, Turn]:

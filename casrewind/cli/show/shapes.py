@@ -158,6 +158,7 @@ def row(found: Row) -> Shape:
             "row": "outside",
             "kind": found.kind,
             **({"of": found.of} if found.of else {}),
+            **({"by": found.by} if found.by else {}),
             "seen_at": _time_or_none(found.seen_ns),
             "checkpoint": found.checkpoint or None,
             "changes": _counts_or_none(found.changes),

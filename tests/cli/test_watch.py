@@ -1,0 +1,193 @@
+"""casrewind watch: a real process, and real writers beside it."""
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from support.agent_turns import AgentTurns
+from support.sample_start import examples
+from support.trees import plant
+
+PATIENCE = 120
+"""Seconds for what happens at once on an idle machine."""
+
+
+class Watching:
+    """A watch that runs. `lines` are what it printed so far."""
+
+    def __init__(self, command, *options):
+        words = [sys.executable, "-m", "casrewind", "-C", command.root, "watch", "--settle", "300ms", *options]
+        self.lines, self._command = [], command
+        self.process = subprocess.Popen(words, env={**command.environment, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.until(lambda: any(" watching " in line for line in self.lines))
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip("\n"))
+
+    def until(self, holds):
+        """Wait until something holds."""
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.lines
+            time.sleep(0.05)
+
+    def until_saved(self):
+        """Wait until the newest checkpoint has the files of now."""
+        self.until(lambda: self._command.json("diff", "last")["changes"] == [])
+
+    def end(self, number=signal.SIGTERM):
+        """End it; its exit code."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        code = self.process.wait(PATIENCE)
+        self._reader.join()
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def watching(process):
+    made = []
+
+    def start(*options):
+        made.append(Watching(process, *options))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.end(signal.SIGKILL)
+
+
+def bursts(command):
+    """The rows of edits outside of turns, newest first."""
+    return [row for row in command.json("list")["rows"] if row["row"] == "outside"]
+
+
+def test_a_burst_is_one_checkpoint_and_one_line_and_the_end_says_how_many(watching, process, root):
+    plant(root, {"a.txt": b"1", "src/b.py": b"b"})
+    watch = watching()
+    (root / "a.txt").write_text("2")
+    (root / "src/b.py").unlink()
+    watch.until(lambda: len(watch.lines) == 2)
+    assert watch.lines[1].endswith(" +0 ~1 -1  a.txt and 1 more")
+    (root / "a.txt").write_text("3")  # the end does not wait until it is still
+    assert watch.end() == 0
+    assert watch.lines[2].endswith(" +0 ~1 -0  a.txt") and "3 checkpoints" in watch.lines[3]
+    assert len(bursts(process)) == 2
+
+
+def test_nothing_is_saved_while_nothing_changes_and_ignored_files_change(watching, process, root):
+    plant(root, {".gitignore": b"*.log\nbuild/\n", "a.txt": b"1", "build/x": b"", "x.log": b""})
+    watch = watching()
+    for number in range(20):
+        (root / "x.log").write_text(str(number))
+        (root / "build/x").write_text(str(number))
+        time.sleep(0.05)
+    assert watch.end() == 0 and "1 checkpoint;" in watch.lines[-1]
+    assert len(process.json("list", "--all")["checkpoints"]) == 1
+
+
+def test_two_watches_of_one_project_are_one_too_many(watching, process, root):
+    plant(root, {"a.txt": b"1"})
+    watching()
+    found = process("watch", code=11)
+    assert "already runs in this project" in found.err
+
+
+@pytest.mark.parametrize("way", ["removed", "renamed", "replaced"])
+def test_the_watch_ends_with_words_when_the_root_is_gone(watching, root, way):
+    plant(root, {"a.txt": b"1"})
+    watch = watching()
+    root.rename(root.with_name("moved"))
+    if way == "replaced":
+        root.mkdir()
+    elif way == "removed":
+        for path in sorted(root.with_name("moved").rglob("*"), reverse=True):
+            path.unlink()
+        root.with_name("moved").rmdir()
+    watch.until(lambda: watch.process.poll() is not None)
+    assert watch.end() == 3
+    said = "another directory is at" if way == "replaced" else "is gone: "
+    assert any(said in line for line in watch.lines), watch.lines
+
+
+def test_a_link_to_a_large_tree_outside_is_not_watched(watching, root, tmp_path):
+    plant(tmp_path / "large", {f"d{number}/x": b"" for number in range(50)})
+    plant(root, {"a.txt": b"1"})
+    (root / "data").symlink_to(tmp_path / "large")
+    watch = watching()
+    assert len(watches_of(watch.process.pid)) == 1
+
+
+def watches_of(pid):
+    """The watches of a process, as the kernel lists them."""
+    found = []
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{name}") as file:
+            found += [line for line in file if line.startswith("inotify wd")]
+    return found
+
+
+def test_new_directories_are_followed_and_removed_ones_forgotten(watching, root):
+    plant(root, {"a.txt": b"1"})
+    watch = watching()
+    plant(root, {f"new/d{number}/x": b"" for number in range(5)})
+    watch.until(lambda: len(watches_of(watch.process.pid)) == 7)
+    watch.until_saved()
+    (root / "new/d3/x").write_text("later")
+    watch.until_saved()
+    (root / ".gitignore").write_text("new/\n")
+    watch.until(lambda: len(watches_of(watch.process.pid)) == 1)
+
+
+def test_no_turn_of_an_agent_is_cut(watching, workspace, process, root):
+    """A client with hooks works, and the watch saves nothing of its turn: its own checkpoints do."""
+    plant(root, {"a.txt": b"1"})
+    agent = AgentTurns(workspace, root)
+    watch = watching()
+    agent.prompt("p1", "change it")
+    agent.run_in_this_process()
+    (root / "a.txt").write_text("2")
+    time.sleep(1)
+    assert len(process.json("list", "--all")["checkpoints"]) == 2
+    agent.stop("p1")
+    agent.context.store.sessions.forget("claude", "s1")
+    (root / "a.txt").write_text("by hand")
+    watch.until_saved()
+    assert [row["row"] for row in process.json("list")["rows"]] == ["outside", "turn"]
+
+
+def test_who_edits_is_named_beside_you(watching, process, root):
+    plant(root, {"a.txt": b"1\n"})
+    watch = watching("--agent", "aider")
+    (root / "a.txt").write_text("1\n2\n")
+    watch.until(lambda: len(watch.lines) == 2)
+    assert "edited by aider or you" in process("list").out and bursts(process)[0]["by"] == "aider"
+    assert [line.split()[0] for line in process("blame", "a.txt").out.splitlines()] == ["older", "aider?"]
+    first = process.json("list", "--all")["checkpoints"][-1]["id"]
+    assert "a.txt" in process("restore", "-n", first).out
+
+
+def test_a_burst_and_a_writer_at_random_speed_lose_nothing(watching, process, root):
+    plant(root, {f"d{number}/f": b"0" for number in range(4)})
+    watch, dice = watching(), random.Random(20261130)
+    for number in range(examples(500) // 20):
+        for _ in range(dice.randrange(1, 20)):
+            path = root / f"d{dice.randrange(6)}" / f"f{dice.randrange(4)}"
+            path.parent.mkdir(exist_ok=True)
+            if dice.random() < 0.2 and path.exists():
+                path.unlink()
+            else:
+                path.write_text(str(number))
+            time.sleep(dice.choice((0, 0, 0.01, 0.2)))
+        watch.until_saved()
