@@ -33,7 +33,7 @@ from .arriving import Arriving, choose_arriving, have_equal_contents, key_here, 
 from .connect import AskPassphrase, find_key, read_head
 from .fetch import ChainRecords, store_arriving
 from .machines import name_of_chain
-from .names import BASE, TRIED, Name, allowed_characters, find_entries, find_machine, pieces_of
+from .names import BASE, TRIED, Name, allowed_characters, find_entries, find_machine, pair_of, pieces_of
 from .objects import Objects, endpoint_of
 from .piece_names import PieceInfo
 from .pull import ORIGIN, chains_listed, read_chain
@@ -78,24 +78,23 @@ class _ReadOnlyState(StateFiles):
 
 def clone(
     wanted: RemoteConfig, directory: str, settings: Settings, environ: Mapping[str, str], *, reference: str = "",
-    pair: Name | None = None, everything: bool = False, key_file: str = "", ask: AskPassphrase | None = None,
+    meta: str = "", everything: bool = False, key_file: str = "", ask: AskPassphrase | None = None,
 ) -> Cloned:  # fmt: skip
     """Make a new project of a checkpoint of a remote: by default of the newest one of the machine that pushed last.
 
-    `reference`: the name of a base or a machine, `MACHINE:REF`, an id, or at least four characters of one. `pair`: what a push had as
-    --meta. With `everything` the project has all checkpoints
-    of that machine. A clone that was killed is marked in its store; the same clone into that directory goes on with its checkpoint.
-    Raises ContentInTheWay (the directory is not empty), RemoteError, CheckpointNotFound, AmbiguousReference, StoreFull. Then there is
-    no new project, or the one that was killed is as it was.
+    `reference`: the name of a base or a machine, `MACHINE:REF`, an id, or at least four characters of one. `meta`: what a push had as
+    --meta, instead. With `everything` the project has all checkpoints of that machine. A clone that was killed is marked in its store;
+    the same clone into that directory goes on with its checkpoint. Raises UsageError, ContentInTheWay (the directory is not empty),
+    RemoteError, CheckpointNotFound, AmbiguousReference, StoreFull. Then there is no new project, or the one that was killed is as it was.
     """
-    begun = cut_clones.find_begun(directory, settings)
+    pair, begun = pair_of(meta) if meta else None, cut_clones.find_begun(directory, settings)
     if begun is None:
         restore_to.refuse_unless_empty(directory, "clone")
     remote, head, master = open_unjoined(wanted, environ, key_file, ask)
     wanted, identity = remote.config, identity_of_head(head, wanted.url)
     if begun is not None and begun.identity != identity:
         raise errors.ContentInTheWay(f"{printable(directory)} has the begin of a clone of another remote", "give clone another directory")
-    chosen_there = _choose_checkpoint(remote, reference, pair) if begun is None else _choose_checkpoint(remote, begun.checkpoint, None)
+    chosen_there = _choose_checkpoint(remote, *((reference, pair) if begun is None else (begun.checkpoint, None)))
     found, point, notes = chosen_there.found, chosen_there.point, tuple(chosen_there.notes)
     context, was_there = _open_new_project(directory, settings, is_begun=begun is not None)
     place = ""

@@ -41,7 +41,7 @@ class Name(NamedTuple):
         return f"{self.key}={self.value}" if self.key else self.value
 
 
-class Entry(NamedTuple):
+class NameEntry(NamedTuple):
     """That a chain has a name: when that was put, by the server's clock, and the checkpoint that is meant, "" = the newest."""
 
     put_ns: int
@@ -52,7 +52,7 @@ class Entry(NamedTuple):
 class Entries(NamedTuple):
     """The entries of a name that count, the newest first, and sentences about the others."""
 
-    found: Sequence[Entry]
+    found: Sequence[NameEntry]
     left_out: Sequence[str] = ()
 
 
@@ -125,7 +125,7 @@ def find_machine(remote: Remote, name: str) -> Entries:
     return of_all._replace(found=[entry for entry in of_all.found if entry.chain.startswith(start)])
 
 
-def pieces_of(remote: Remote, entries: Sequence[Entry]) -> dict[str, Sequence[PieceInfo]]:
+def pieces_of(remote: Remote, entries: Sequence[NameEntry]) -> dict[str, Sequence[PieceInfo]]:
     """The chains of these entries, each with what has the names of its pieces, but for known strangers. Raises RemoteError."""
     chains = dict.fromkeys(entry.chain for entry in entries)
     listed = ((chain, all_pieces_of(remote.objects.list(chain)).get(chain, [])) for chain in chains)
@@ -133,7 +133,7 @@ def pieces_of(remote: Remote, entries: Sequence[Entry]) -> dict[str, Sequence[Pi
 
 
 def _those_that_count(remote: Remote, name: Name, listed: Sequence[ObjectInfo]) -> Entries:
-    found, late, foreign = list[Entry](), list[str](), 0
+    found, late, foreign = list[NameEntry](), list[str](), 0
     for info in listed:
         match = _ENTRY.fullmatch(info.name)
         if match is None or info.name != _name_of_entry(remote, name, match[1], match[2], match[3]):
@@ -141,7 +141,7 @@ def _those_that_count(remote: Remote, name: Name, listed: Sequence[ObjectInfo]) 
         elif _time_of(match[1]) + _BEHIND_NS < info.modified_ns:
             late.append(full_name(f"{name}", match[2]))
         else:
-            found.append(Entry(info.modified_ns, match[2], match[3]))
+            found.append(NameEntry(info.modified_ns, match[2], match[3]))
     said = [f"{plural(foreign, 'object')} below the name {name} left out: not put by who has the key"] if foreign else []
     if late:
         shown = ", ".join(late[:TRIED]) + (", ..." if len(late) > TRIED else "")

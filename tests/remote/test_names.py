@@ -89,15 +89,15 @@ def test_a_base_is_the_checkpoint_of_that_push_whatever_its_chain_gets_later(mac
     first = saved(one)
     assert name_it(one, names.base_of("base"), names.pair_of("run=123")) == []
     saved(one)
-    assert cloned("base")[:2] == (first, ()) and cloned(pair=names.pair_of("run=123"))[0] == first
+    assert cloned("base")[:2] == (first, ()) and cloned(meta="run=123")[0] == first
     calendar.day = 1
     second = saved(other)
     assert name_it(other, names.base_of("base")) == []
     found, said, asked = cloned("base")
     assert (found, said) == (second, ()) and len(asked) == 2
     with pytest.raises(errors.CheckpointNotFound, match="run=124"):
-        cloned(pair=names.pair_of("run=124"))
-    assert cloned(pair=names.pair_of("run=123"))[0] == first
+        cloned(meta="run=124")
+    assert cloned(meta="run=123")[0] == first
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])

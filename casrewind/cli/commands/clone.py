@@ -7,7 +7,6 @@ from ..._typing import TYPE_CHECKING
 from ...config import URL_VARIABLE
 from ...messages import age_in_words, plural, printable
 from ...remote import clone as clones
-from ...remote.names import pair_of
 from ..grammar.options import JSON, STRICT, Command, Option, flag
 from ..show.received import receipt_lines, receipt_shape
 from ..show.text import Line
@@ -51,13 +50,13 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         if options.to:
             raise errors.UsageError("clone --list makes no project, so it takes no DIR", "leave DIR out, or --list")
         return print_machines(clones.open_unjoined(wanted, os.environ, options.key_file or "", ask)[0], options, lambda: None)
-    if options.meta is not None and options.ref:
-        raise errors.UsageError("clone takes REF or --meta, not both", "leave one out")
+    if options.meta is not None and (options.ref or not options.meta):
+        raise errors.UsageError("clone takes REF or --meta KEY=VALUE, not both", "leave one out")
     name = options.to or os.path.basename(url.rstrip("/")) or "clone"
     directory = os.path.join(options.directory, name)
     found = clones.clone(
-        wanted, directory, settings, os.environ, reference=options.ref or "", pair=None if options.meta is None else pair_of(options.meta),
-        everything=options.all, key_file=options.key_file or "", ask=ask,
+        wanted, directory, settings, os.environ, reference=options.ref or "", meta=options.meta or "", everything=options.all,
+        key_file=options.key_file or "", ask=ask,
     )  # fmt: skip
     point = found.point
     if options.json:
