@@ -9,7 +9,6 @@ import errno
 import os
 import select
 import struct
-import sys
 from collections.abc import Callable, Iterable
 
 _MODIFY, _ATTRIB, _CLOSE_WRITE = 0x2, 0x4, 0x8
@@ -39,8 +38,6 @@ class DirectoryWatch:
 
     def __init__(self, root: bytes) -> None:
         """Watch nothing yet. Raises OSError where there is no inotify."""
-        if sys.platform != "linux":
-            raise OSError(errno.ENOSYS, "this system has no inotify")
         self._root = root
         self._add, self._remove = _find_c_function("inotify_add_watch"), _find_c_function("inotify_rm_watch")
         self._fd = _find_c_function("inotify_init1")(os.O_NONBLOCK | os.O_CLOEXEC)
