@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,12 @@ import time
 
 import pytest
 
+from casrewind.upkeep.watch import ProjectWatch, WatchOptions
+from casrewind.workspace import Settings, Workspace
+from casrewind.worktree.directory_watch import DirectoryWatch, OutOfWatches
 from support.agent_turns import AgentTurns
 from support.sample_start import examples
+from support.shim import seconds
 from support.trees import plant
 
 PATIENCE = 120
@@ -191,3 +196,92 @@ def test_a_burst_and_a_writer_at_random_speed_lose_nothing(watching, process, ro
                 path.write_text(str(number))
             time.sleep(dice.choice((0, 0, 0.01, 0.2)))
         watch.until_saved()
+
+
+def _program(name):
+    if shutil.which(name) is None:
+        pytest.skip(f"no {name} here")
+    return name
+
+
+EDITORS = {
+    "vim in place": lambda path: [_program("vim"), "-Nu", "NONE", "-n", "-es", "-c", "set backupcopy=yes", "-c", "normal ggonew", "-c", "wq", path],
+    "vim by rename": lambda path: [_program("vim"), "-Nu", "NONE", "-n", "-es", "-c", "set backupcopy=no", "-c", "normal ggonew", "-c", "wq", path],
+    "sed by rename": lambda path: [_program("sed"), "-i", "1a new", path],
+}
+
+
+@pytest.mark.parametrize("editor", EDITORS)
+def test_what_an_editor_saves_is_a_checkpoint_and_the_one_before_comes_back(watching, process, root, editor):
+    plant(root, {"a.txt": b"old\n"})
+    watch = watching()
+    subprocess.run(EDITORS[editor](str(root / "a.txt")), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+    watch.until(lambda: any(line.endswith(" +0 ~1 -0  a.txt") for line in watch.lines))
+    assert (root / "a.txt").read_text() == "old\nnew\n"
+    first = process.json("list", "--all")["checkpoints"][-1]["id"]
+    process("restore", first, "--yes", code=0)
+    assert (root / "a.txt").read_text() == "old\n"
+
+
+def test_a_client_that_was_killed_in_its_turn_holds_nothing_up(watching, workspace, process, root):
+    plant(root, {"a.txt": b"1"})
+    agent, client = AgentTurns(workspace, root), subprocess.Popen(["sleep", "1000"])
+    agent.prompt("p1", "change it")
+    agent.run_in_process(client.pid)
+    watch = watching()
+    (root / "a.txt").write_text("2")
+    client.kill()
+    client.wait()
+    watch.until_saved()
+    assert process.json("list")["turns"][0]["prompt"] == "change it"
+
+
+@pytest.mark.parametrize("jump", ["-3d", "+3d"])
+def test_a_clock_that_jumps_loses_no_burst(watching, process, root, clock, tmp_path, jump):
+    now = tmp_path / "now"
+    now.write_text("0")
+    process.environment.update(clock(file=now))
+    plant(root, {"a.txt": b"1"})
+    watch = watching()
+    now.write_text(str(seconds(jump)))
+    (root / "a.txt").write_text("2")
+    watch.until_saved()
+    now.write_text("0")
+    (root / "a.txt").write_text("3")
+    watch.until_saved()
+
+
+@pytest.mark.linux_only("bindfs")
+def test_where_the_system_tells_of_nothing_the_files_are_looked_at(watching, process, root, tmp_path):
+    """The files change below the mount: no event comes."""
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        pytest.skip("no access to /dev/fuse")
+    below = tmp_path / "below"
+    plant(below, {"a.txt": b"1"})
+    made = subprocess.run([_program("bindfs"), str(below), str(root)], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"bindfs does not mount here: {made.stderr.decode(errors='replace')[-200:]}")
+    watch = None
+    try:
+        watch = watching("--every", "300ms")
+        assert any("looks every 0.3 s: changes on fuse may come from elsewhere" in line for line in watch.lines), watch.lines
+        (below / "a.txt").write_text("22")
+        watch.until_saved()
+    finally:
+        if watch is not None:
+            watch.end()
+        subprocess.run(["fusermount3", "-u", str(root)], check=False)
+
+
+def test_out_of_watches_it_says_the_number_and_looks(process, root, monkeypatch, capsys):
+    """The limit is the user's, for all processes: a test cannot lower it for one."""
+    plant(root, {f"d{number}/x": b"" for number in range(5)})
+    with Workspace(str(root), Settings(home=process.home, data=process.environment["CASREWIND_HOME"], environ={}), create=True) as workspace:
+        monkeypatch.setattr(DirectoryWatch, "_watch", lambda _self, _path: (_ for _ in ()).throw(OutOfWatches()))
+        watch = ProjectWatch(workspace._context, WatchOptions(settle=0.01, every=0.01))
+        bursts = watch.bursts()
+        next(bursts)
+        assert "the project has 6 directories, and this user may watch " in watch.why_looking and "max_user_watches" in watch.why_looking
+        (root / "d0/x").write_text("new")
+        assert next(bursts).changes.modified == 1
+        bursts.close()

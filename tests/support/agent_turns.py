@@ -59,6 +59,10 @@ class AgentTurns:
 
     def run_in_this_process(self):
         """From now on the client is a process that lives: a turn without an end still runs."""
-        start, key = client_process.client_process(os.getpid()).start, self.context.root.key.hex()
-        made = (str(self.root), key, time.time_ns(), "UserPromptSubmit", True, os.getpid(), start, "", "")
+        self.run_in_process(os.getpid())
+
+    def run_in_process(self, pid):
+        """The same, with another process."""
+        start, key = client_process.client_process(pid).start, self.context.root.key.hex()
+        made = (str(self.root), key, time.time_ns(), "UserPromptSubmit", True, pid, start, "", "")
         self.context.store.sessions.record(AgentSession(self.agent, self.session, "", *made))

@@ -88,7 +88,7 @@ class _BurstTeller:
         self._count += found.created
         if watch.why_looking != self._looking:
             self._looking = watch.why_looking
-            print_error(f"note: casrewind watch looks every {watch.every:.0f} s: {self._looking}")
+            print_error(f"note: casrewind watch looks every {watch.every:g} s: {self._looking}")
         if not self._is_quiet:
             print_line(self._line(found))
             print_lines(skipped_lines(found.faults))
