@@ -202,7 +202,7 @@ class _Settings:
             if hidden:
                 self.problems.append(
                     f"{self.client.title} does not run the hooks of {', '.join(distinct(hidden))} in {printable(path)}, because "
-                    f"{printable(said[hidden[0]])} has other hooks for that; {self._install_line(scope)} puts them there"
+                    f"{printable(said[hidden[0]])} has other hooks for that; {self._install_line(scope)} adds them"
                 )
             self.hooks += [hook for hook in hooks if hook.event not in said]
             for event in settings_edit.events_in_settings(text, file):

@@ -336,7 +336,7 @@ def cut_transcript_at(context: Context, conversation: Conversation, point: Check
 
 def _refuse_rewrite_in_place(context: Context, conversation: Conversation, cut: bytes | None) -> None:
     if cut is None:
-        raise errors.AgentError("nothing was said before that: there is nothing to keep in this session", "start a new one instead")
+        raise errors.AgentError("nothing comes before that, so there is nothing to keep in this session", "start a new one instead")
     process, _ = conversations.find_client_process(context, conversation)
     title, never = conversation.client.title, conversation.client.sessions.never_rewritten
     if never:

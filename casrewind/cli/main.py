@@ -229,7 +229,7 @@ def _remark_on_cut_clone(remotes: str) -> None:
 
     place = push_notes.remote_directory(remotes)
     if place and os.path.lexists(os.path.join(place, push_notes.CLONING)):
-        lines.print_error("note: the clone of this project was interrupted", "type the same casrewind clone again beside it, to continue")
+        lines.print_error("note: the clone of this project was interrupted", "type the same casrewind clone command again beside it")
 
 
 def _remark_on_namesakes(context: "Context", options: ParsedOptions) -> None:

@@ -88,7 +88,7 @@ def roll_up(remote: Remote) -> list[str]:
             continue
         _put_empty(remote, {one.info.name: mac for one in run})
         number += len(run)
-    return [*notes, *([f"put {plural(number, 'piece')} of this machine together"] if number else [])]
+    return [*notes, *([f"merged {plural(number, 'piece')} of this machine"] if number else [])]
 
 
 def _pieces_of_chain(remote: Remote, chain: str, own: int) -> list[PieceInfo]:

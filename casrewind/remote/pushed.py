@@ -11,7 +11,7 @@ COPIED = "the remote has more of this machine than this store knows (a copy of i
 REMOVED_THERE = "what this machine pushed was removed from the remote by remote gc: all of it is sent again"
 ENDED_THERE = "a copy of this store has ended what both had pushed: everything is sent again"
 BLOCKED = "somebody put objects where this machine's next pieces belong: it continues in a new chain"
-AFTER_PURGE = "after the purge everything is pushed anew, and what was pushed before it is emptied"
+AFTER_PURGE = "after the purge, push sends everything again and empties what was pushed before"
 
 
 class Pushed(NamedTuple):

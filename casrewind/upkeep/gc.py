@@ -111,7 +111,7 @@ def _no_room_error(context: Context, before: int, forgotten: Sequence[Dropped], 
     needed = error.needed or context.store.maintenance().sweep().room_to_forget()
     what = f"{needed:,} bytes of free space" if has_any_room(context.store.path) else "two free inodes"
     return errors.StoreFull(
-        f"no space left for gc: it forgot {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
+        f"no space left for gc: it deleted {len(forgotten):,} checkpoints and freed {freed:,} bytes; for more it needs {what} on the "
         f"disk of the store {printable(context.store.path)}",
         "make room there and run casrewind gc again",
         needed,

@@ -202,7 +202,7 @@ def _refuse_impossible_paths(tree: Worktree, word: Word) -> None:
             where = os.fsencode(os.path.relpath(locations.real_path(os.path.join(tree.root, os.fsdecode(above))), tree.root))
             behind = paths.join(where, word.text[len(above) + 1 :])
             raise errors.UnsafePath(
-                f"{printable(above)} is a link: a save captures the link, and not what is behind it",
+                f"{printable(above)} is a link: a save captures the link, and not its target",
                 "" if where.startswith(b"..") else f"name what it leads to: {shell_quoted_path(behind)}",
             )
 

@@ -208,7 +208,7 @@ def test_before_the_first_prompt_there_is_nothing_to_fork(casrewind, root, tmp_p
     session.event("prompt", prompt=first.text, prompt_id=first.prompt_id)
     files = session.files()
     done = casrewind("restore", "@1", "--to", "../try1", "--both", code=0)
-    assert "nothing was said before that: start a new session there\n" in done.out and "forked" not in done.out
+    assert "there is nothing before that: start a new session there\n" in done.out and "forked" not in done.out
     assert casrewind.json("restore", "@1", "--to", "../try2", "--both")["written"][0]["fork"] is None and session.files() == files
 
 

@@ -110,7 +110,7 @@ def test_an_origin_that_cannot_be_noted_is_said_and_leaves_no_id(casrewind, root
     point = casrewind.json("save")["checkpoint"]
     plant(casrewind.json("status")["store"], {"origins": b"in the way"})
     done = casrewind("restore", "last", "--to", "../try1", code=0)
-    assert f"  its origin could not be noted (Not a directory): casrewind take needs --base {point} for it\n" in done.out
+    assert f"  casrewind could not note its origin (Not a directory): casrewind take needs --base {point} for it\n" in done.out
     [written] = casrewind.json("restore", "last", "--to", "../try2")["written"]
     assert written["origin_problem"] == "Not a directory" and os.listdir(tmp_path / "try1") == ["a"]
     casrewind("take", "../try1", "-n", code=15)

@@ -298,7 +298,7 @@ def test_a_scratch_directory_in_the_project_is_refused(process, turns):
 def test_purged_paths_are_named_and_missing(bisect, turns, process):
     process("purge", "note5", "--yes", code=0)
     found = bisect("--good", "@4", "--bad", "after:@2", "--", "sh", "-c", 'test -e note5 && exit 126; test "$(cat price)" -lt 5', code=0)
-    assert "  without what was purged: note5" in found.err and "first bad: @3" in found.out
+    assert "  without purged files: note5" in found.err and "first bad: @3" in found.out
 
 
 def test_links_and_modes_and_empty_directories_are_in_each_state(bisect, process, root):

@@ -223,7 +223,7 @@ def test_what_cannot_be_set_is_said_and_no_file_is_made(config, root, home, word
 def test_a_variable_that_counts_more_is_named(config):
     found = config("", CASREWIND_BUDGET="3s")("config", "set", "hooks.budget", "9s", code=0)
     assert found.out.startswith("hooks.budget: 20s (default) -> 9s\n")
-    assert "CASREWIND_BUDGET is set, and counts more than the file: hooks.budget is 3s here" in found.err
+    assert "CASREWIND_BUDGET is set and overrides the file: hooks.budget is 3s here" in found.err
 
 
 def test_a_link_to_the_file_stays_one(config, home):

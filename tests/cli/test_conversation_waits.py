@@ -25,8 +25,8 @@ def test_a_restore_of_files_says_that_the_conversation_waits_and_how_it_comes(ro
     laptop = InProcess(there, tmp_path / "other", CASREWIND_REMOTE_KEY=KEY)
     laptop("remote", "add", url, "--machine", "laptop", code=0)
     laptop("pull", code=0)
-    line = "the conversation of sandbox-4 waits: casrewind restore sandbox-4:last --both brings it, too\n"
+    line = "casrewind restore sandbox-4:last --both also brings the conversation of sandbox-4\n"
     assert laptop("restore", "sandbox-4:last", "-n", code=0).out.endswith(line)
     assert laptop("restore", "sandbox-4:last", "--yes", code=0).out.endswith(line)
-    assert "waits" not in laptop("restore", "sandbox-4:last", "--yes", "--", "app.py", code=0).out
+    assert "the conversation of" not in laptop("restore", "sandbox-4:last", "--yes", "--", "app.py", code=0).out
     json.loads(laptop("restore", "sandbox-4:last", "--yes", "--json", code=0).out)

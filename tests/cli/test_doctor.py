@@ -147,7 +147,7 @@ def test_both_as_a_person_reads_it(doctor, home):
     said = doctor().out
     assert said.splitlines()[0] == "the hooks of Claude Code and Factory Droid work; 2 notes below"
     assert f"  hooks       user: balanced, 7 events, in {settings_of(home)}" in said.splitlines()
-    assert len(re.findall(r"^  tried       run as the client does, a hook made its checkpoint in \d+ ms$", said, re.MULTILINE)) == 2
+    assert len(re.findall(r"^  tried       a hook, run as the client runs it, made its checkpoint in \d+ ms$", said, re.MULTILINE)) == 2
     assert "/casrewind in the client" in said and "none in this project" in said and "start a new one" in said
     assert "Droid" not in doctor("claude").out.partition("\n")[2]
 
@@ -520,7 +520,7 @@ def test_status_knows_agents_of_this_worktree_only_and_without_their_sessions_to
     assert other("--store", store, "status", "--json", code=0).json["agents"] == {}
     found = casrewind.json("status")["agents"]["claude"]
     assert found["last_event"] is None and found["running"] is None and found["last_checkpoint"] and found["session"]
-    assert "when it was active is not known; last checkpoint" in casrewind("status", code=0).out
+    assert "casrewind does not know when it was active; last checkpoint" in casrewind("status", code=0).out
 
 
 # -- hooks whose files are gone

@@ -60,13 +60,13 @@ def test_what_a_person_reads(told):
     found = told("du", code=0)
     assert found.err == ""
     result, points, paths, sessions, hint = sections(found.out)
-    assert re.fullmatch(rf"{NUMBER} on disk of a budget of 5\.0 GiB: {NUMBER} reachable; gc would give back nothing", result[0])
+    assert re.fullmatch(rf"{NUMBER} on disk of a budget of 5\.0 GiB: {NUMBER} reachable; gc would free nothing", result[0])
     parts = ["needed by one checkpoint alone", "shared by several checkpoints"]
     parts += ["kept free for gc, which uses it when the disk is full", "index, ledger and the rest"]
     assert [cells(line.replace("  ", "   "))[1:] for line in result[1:]] == [[part] for part in parts]
     assert all(re.match(rf" +{NUMBER}  \w", line) for line in result[1:])
 
-    assert points[0] == "the largest 10 of 12 checkpoints, -n N for more; unique = freed if it alone is forgotten, * = pinned"
+    assert points[0] == "the largest 10 of 12 checkpoints, -n N for more; unique = freed if only it is deleted, * = pinned"
     assert cells(points[1]) == ["unique", "shared", "id", "when", "trigger", "what"]
     assert len(points) == 3 + 10
     first = cells(points[3])
@@ -87,7 +87,7 @@ def test_what_a_person_reads(told):
     assert [(row[3], row[5]) for row in map(cells, sessions[3:])] == [
         ("2", "(no agent)"), ("5", "claude session-1"), ("5", "claude session-0"),
     ]  # fmt: skip
-    assert hint == ["casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all"]
+    assert hint == ["casrewind gc deletes old checkpoints; casrewind purge PATH removes a path from all"]
 
 
 def test_on_a_terminal_a_path_can_be_copied_whole_and_a_prompt_is_cut(process, root):
@@ -192,7 +192,7 @@ def test_a_store_without_checkpoints(casrewind, root, settings):
     with opened(root, settings):
         pass
     lines = casrewind("du", code=0).out.splitlines()
-    assert re.fullmatch(rf"{NUMBER} on disk of a budget of 5\.0 GiB: 0 B reachable; gc would give back nothing", lines[0])
+    assert re.fullmatch(rf"{NUMBER} on disk of a budget of 5\.0 GiB: 0 B reachable; gc would free nothing", lines[0])
     assert lines[1].endswith("  index, ledger and the rest") and lines[2:] == ["  no checkpoints; casrewind save makes one"]
     assert casrewind.json("du")["checkpoints"] == []
 
@@ -214,7 +214,7 @@ def test_what_only_undo_needs_and_garbage_have_lines_of_their_own(casrewind, roo
     lines = casrewind("du", code=0).out.splitlines()
     assert sum(re.fullmatch(r" +(29|30)\.\d KiB  needed only by undo or an open restore", line) is not None for line in lines) == 1
     assert sum(re.fullmatch(r" +(39|40)\.\d KiB  garbage", line) is not None for line in lines) == 1
-    assert re.search(r"gc would give back about (39|40)\.\d KiB$", lines[0])
+    assert re.search(r"gc would free about (39|40)\.\d KiB$", lines[0])
 
 
 def test_what_gc_would_give_back_is_said(casrewind, root):
@@ -225,7 +225,7 @@ def test_what_gc_would_give_back_is_said(casrewind, root):
     first = casrewind("du", code=0, CASREWIND_MAX_COUNT="1").out.splitlines()[0]
     would = casrewind.json("du", CASREWIND_MAX_COUNT="1")["gc_bytes"]
     assert would > 500_000
-    assert re.search(r"; gc would give back about 5\d\d\.\d KiB$", first)
+    assert re.search(r"; gc would free about 5\d\d\.\d KiB$", first)
 
 
 def test_damage_is_named_on_standard_error_and_ends_with_20(told, root):

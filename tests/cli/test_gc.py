@@ -101,15 +101,15 @@ def test_the_answer_for_programs(gc, words):
 def test_the_answer_for_people(gc):
     points = gc.json("list")["checkpoints"]
     result = gc("gc", "--max-count", "2", "--dry-run", code=0)
-    assert result.out.startswith("would forget 3 checkpoints and keep 2; would free about ")
+    assert result.out.startswith("would delete 3 checkpoints and keep 2; would free about ")
     assert [line.split()[0] for line in result.out.splitlines()[1:]] == [point["id"] for point in points[2:]]
     assert all("more than 2 newer ones" in line for line in result.out.splitlines()[1:])
     result = gc("gc", "--max-count", "2", code=0)
-    assert result.out.startswith("forgot 3 checkpoints and kept 2; freed ")
+    assert result.out.startswith("deleted 3 checkpoints and kept 2; freed ")
     assert result.out.count("\n") == 1
     assert result.err == ""
-    assert gc("gc", "--max-count", "1", code=0).out.startswith("forgot 1 checkpoint and kept 1; freed ")
-    assert gc("gc", code=0).out.startswith("no checkpoint to forget, 1 kept; freed ")
+    assert gc("gc", "--max-count", "1", code=0).out.startswith("deleted 1 checkpoint and kept 1; freed ")
+    assert gc("gc", code=0).out.startswith("no checkpoint to delete, 1 kept; freed ")
 
 
 def test_quiet_is_quiet(gc):
@@ -173,7 +173,7 @@ def test_a_wrong_clock_takes_nothing_away_and_is_said(casrewind, at, aged, root,
     words = ["--max-age", limit] if limit else []
     for more in (["--dry-run"], []):
         result = at(when, "gc", *words, *more, code=0)
-        assert "no checkpoint to forget, 12 kept" in result.out
+        assert "no checkpoint to delete, 12 kept" in result.out
         assert result.err.count("\n") == 1
         expected = "in the future: is the clock right?" if when[0] == "-" else "old: either nothing was saved since"
         assert result.err.startswith("casrewind: note: ") and expected in result.err
@@ -184,7 +184,7 @@ def test_a_wrong_clock_takes_nothing_away_and_is_said(casrewind, at, aged, root,
 
 def test_a_right_clock_drops_what_is_old(casrewind, aged):
     result = casrewind("gc", "--max-age", "30d", code=0)
-    assert result.out.startswith("forgot 2 checkpoints and kept 10")
+    assert result.out.startswith("deleted 2 checkpoints and kept 10")
     assert result.err == ""
     assert casrewind.json("list")["checkpoints"] == aged[:10]
 

@@ -155,8 +155,8 @@ def test_what_stays_out_for_another_reason_is_named_with_exit_code_3(casrewind, 
     ("data", "data is ignored: .gitignore, line 3: data/"),
     ("none/node_modules/", "none/node_modules is ignored: .gitignore, line 4: node_modules"),
     ("link", "the next save captures link"),
-    ("link/x.db", "link is a link: a save captures the link, and not what is behind it"),
-    ("link/", "link is a link: a save captures the link, and not what is behind it"),
+    ("link/x.db", "link is a link: a save captures the link, and not its target"),
+    ("link/", "link is a link: a save captures the link, and not its target"),
     ("here", "the next save captures here"),
     ("here/", "what is in here/ is ignored, unless another rule includes it: here/.gitignore, line 1: *"),
     ("below/.", "each directory in below/ is ignored, unless another rule includes it: below/.gitignore, line 1: */"),
@@ -181,7 +181,7 @@ def test_why_of_the_root_names_the_rule_that_ignores_all_in_it(casrewind, projec
 def test_what_lies_behind_a_link_is_refused_by_include_with_what_to_name_instead(casrewind, project):
     (project / "link").symlink_to("data")
     done = casrewind("include", "link/x.db", code=14)
-    assert "link is a link: a save captures the link, and not what is behind it; name what it leads to: data/x.db" in done.err
+    assert "link is a link: a save captures the link, and not its target; name what it leads to: data/x.db" in done.err
 
 
 def test_what_would_be_behind_a_file_says_nothing_of_the_file(casrewind, project):

@@ -239,7 +239,7 @@ def test_a_pattern_with_a_slash_begins_where_the_person_is(run, root):
 def test_a_walk_that_ends_early_says_so(run, root, monkeypatch):
     plant(root, {"a/b": b"1", "c/d": b"1", "e": b"1"})
     monkeypatch.setattr(rule_effects, "MOST_ENTRIES", 3)
-    assert "this is not all: more than " in run("include", "*.db", code=3).out
+    assert "this list is incomplete: there are more than " in run("include", "*.db", code=3).out
     assert run.json("exclude", "*.db", code=3)["complete"] is False
     monkeypatch.setattr(rule_effects, "MOST_ENTRIES", 5)
     assert run.json("include", "*.db")["complete"] is True

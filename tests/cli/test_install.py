@@ -61,7 +61,7 @@ def test_hands_free_writes_one_line_into_the_users_file_and_says_what_that_means
     file = home / CONFIG_FILE
     plant(home, {CONFIG_FILE: b"# mine\n[remote]\npush = \"off\"  # as ever\n"})
     said = casrewind("install", "claude", "--hands-free", code=0).out
-    assert f"hands-free: {file} lets CASREWIND_REMOTE_URL, _KEY and _PUSH count" in said and "a project's own settings can set them" in said
+    assert f"hands-free: {file} lets hooks use CASREWIND_REMOTE_URL, _KEY and _PUSH" in said and "a project's own settings can set these, too" in said
     assert file.read_bytes() == b"# mine\n[remote]\npush = \"off\"  # as ever\n" + HANDS_FREE
     assert shaped(casrewind.json("install", "claude", "--hands-free"), INSTALLED)["hands_free"] == str(file)
     assert "--hands-free out" in casrewind("install", "claude", "--plugin", "p", "--hands-free", code=64).err
@@ -127,7 +127,7 @@ def test_a_back_of_ones_own_is_left_alone(casrewind, home):
     assert f"{path} is a command of your own and was left as it is" in said and "/back in the client" not in said
     casrewind("uninstall", "claude", code=0)
     assert path.read_text() == "mine"
-    assert "Factory Droid has no commands in files; leave --short out" in casrewind("install", "droid", "--short", code=64).err
+    assert "Factory Droid does not read commands from files; leave --short out" in casrewind("install", "droid", "--short", code=64).err
 
 
 def test_what_a_person_reads(casrewind, home):
@@ -174,7 +174,7 @@ def test_a_project_is_written_to_at_its_root(home, root, agent):
     assert found["scope"] == "project"
     assert found["settings"][0]["path"] == settings_of(root, agent) and hooks(settings_of(root, agent), "hooks" if agent == "claude" else "")
     said = casrewind("install", agent, "--scope", "project", code=0).out
-    assert "a start in a subdirectory does not load it" in said and "do not share these settings" in said
+    assert "in the root of the project, not in a subdirectory" in said and "do not share these settings" in said
     assert os.listdir(home) == []
     casrewind("uninstall", agent, code=0)
     assert casrewind.json("uninstall", agent, "--scope", "project")["changed"]

@@ -49,7 +49,7 @@ def test_files_that_git_tracks_below_an_ignored_directory_are_counted(casrewind,
     casrewind("save", code=0)
     assert lines_of(casrewind) == ["also left out: build/, dist/ (47 files); status --ignored lists them"]
     assert lines_of(casrewind, "--ignored") == [
-        "also left out, by names of what tools make again (47 files):", "  build/  46 files, 46 B", "  dist/  1 file, 2 B",
+        "also left out, because tools make them again (47 files):", "  build/  46 files, 46 B", "  dist/  1 file, 2 B",
     ]
     assert check_that_all_is_accounted_for(casrewind, project) == (2, 47, 0)
 
@@ -65,7 +65,7 @@ def test_the_list_has_each_entry_and_the_line_only_five(casrewind, project):
     ]
     found = lines_of(casrewind, "--ignored")
     assert found[0] == "not protected, because git ignores it:" and found[6] == "  d5.db  5 B"
-    assert found[7] == "also left out, by names of what tools make again (9 files):"
+    assert found[7] == "also left out, because tools make them again (9 files):"
     assert found[8:] == ["  node_modules/  2 files, 2 B", *(f"  p{n}/m.pyc  1 B" for n in range(7))]
 
 

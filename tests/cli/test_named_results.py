@@ -124,7 +124,7 @@ def test_a_number_that_a_prompt_just_moved_is_asked_about_with_yes_too(story, ca
     seen = picture(story.root)
     session = on_terminal(casrewind, *words)
     session.read_until(b"Go on?")
-    assert b'numbers moved in the last minute: @1 is now "yet another"' in session.shown
+    assert b'the numbers changed in the last minute: @1 is now "yet another"' in session.shown
     session.type("n\n")
     code, shown = session.end()
     assert code == 0 and b"nothing was changed" in shown and picture(story.root) == seen

@@ -315,7 +315,7 @@ def test_back_brings_the_conversation_under_its_id(talked, casrewind, root, home
 
 def test_back_cuts_no_conversation_of_another_machine_in_place(talked, casrewind):
     refused = casrewind("back", "remote:@1", "--in-place", code=64)
-    assert refused.err == "casrewind: back remote:@1 brings what another machine has: it takes no --in-place\n"
+    assert refused.err == "casrewind: back remote:@1 restores the conversation of another machine, so it does not accept --in-place\n"
 
 
 def test_a_conversation_that_was_left_at_home(sandbox, casrewind, root):

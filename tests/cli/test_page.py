@@ -123,7 +123,7 @@ def test_what_looks_like_a_secret_is_named_and_asked_about(shop, casrewind, root
 
 
 def test_a_file_that_is_no_page_is_not_replaced(shop, casrewind, root, tmp_path):
-    assert "is no page of casrewind" in casrewind("show", "--html", str(root / "notes.md"), code=14).err
+    assert "is not a page of casrewind" in casrewind("show", "--html", str(root / "notes.md"), code=14).err
     assert (root / "notes.md").read_bytes() == b"# mine\n"
     for _ in range(2):
         assert casrewind("show", "--html", str(tmp_path / "a.html"), code=0).out.startswith(f"wrote {tmp_path}/a.html (")

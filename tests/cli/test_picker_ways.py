@@ -203,13 +203,13 @@ def test_what_is_damaged_on_the_plain_prompt(damaged, process, root):
     session = Session([sys.executable, "-m", "casrewind", "-C", process.root], {**process.environment, "TERM": "dumb", "NO_COLOR": "1"})
     session.read_until(b"What now? [q] ")
     session.type("c last\n")
-    session.read_until(b"Leave alone what is damaged, and plan all the rest?\r\nGo on? [y/N] ")
+    session.read_until(b"Leave the damaged files alone, and plan everything else?\r\nGo on? [y/N] ")
     session.type("n")
     session.read_until(b"What now? [q] ", times=2)  # the error before the question says "nothing was changed", too
     assert b"nothing was changed" in session.shown and (root / "sound").read_bytes() == b"changed"
     session.shown = b""
     session.type("c last\n")
-    session.read_until(b"plan all the rest?\r\nGo on? [y/N] ")
+    session.read_until(b"plan everything else?\r\nGo on? [y/N] ")
     session.type("y")
     session.read_until(b"kept for undo. [y/N")
     session.type("y")

@@ -137,7 +137,7 @@ def test_after_a_purge_a_push_saves_nothing_first(machine, root, url, tmp_path):
 def test_pins_and_labels_alone_are_no_checkpoints(machine):
     machine("pin", "last", "good", code=0)
     said = machine("push", code=0).out
-    assert said == "pushed what was noted about earlier checkpoints, such as pins and labels, in 1 request; no checkpoint is new\n"
+    assert said == "pushed pins, labels and other notes of earlier checkpoints in 1 request; no checkpoint is new\n"
 
 
 @pytest.mark.parametrize("words", [(), ("last",)])

@@ -54,7 +54,7 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
     machine = At(tmp_path, "one")
     assert machine("remote", code=0).out == "this project has no remote: casrewind remote add URL gives it one\n"
     said = machine("remote", "add", url, "--machine", "sandbox-4", code=0).out.splitlines()
-    assert said[0] == f"made the remote {url}; this machine is sandbox-4 there"
+    assert said[0] == f"made the remote {url}; this machine is called sandbox-4 there"
     assert said[1] == "  a push sends files, prompts and conversations, encrypted"
     assert re.fullmatch(r"  its key is in .*/remotes/[0-9a-f]{32}/key", said[2])
     assert said[3:] == ["  keep the key elsewhere, too: casrewind remote key --show", "  without it nobody can read what was pushed"]
@@ -63,7 +63,7 @@ def test_a_remote_is_added_once_and_says_what_goes_up_and_where_the_key_is(tmp_p
     assert again.err == f"casrewind: this project has the remote {url} already; casrewind remote remove forgets it here\n"
     two = At(tmp_path, "two")
     joined = two("remote", "add", url, "--machine", "laptop", "--no-conversations", code=0).out
-    assert joined.startswith(f"joined the remote {url} (no machine has pushed); this machine is laptop there\n") and "keep the key" not in joined
+    assert joined.startswith(f"joined the remote {url} (no machine has pushed); this machine is called laptop there\n") and "keep the key" not in joined
     nothing = dict.fromkeys(("since", "pushed_at", "failed_at", "problem", "verified_at"))
     assert two.json("remote") == {"url": url, "machine": "laptop", "not_pushed": 0, **nothing, "pushes": "off", "damage": 0}
 
@@ -90,7 +90,7 @@ def test_pull_names_machines_and_the_next_step_and_its_words_work(sandbox, lapto
     assert laptop("pull", code=0).out == f"nothing new on {url}\n"
     sandbox("push", code=0)
     said = without_numbers(laptop("pull", code=0).out).splitlines()
-    assert said == ["pulled 1 checkpoint of sandbox-4 (SIZE)", "list them: casrewind list --remote; go there: casrewind restore remote:last"]
+    assert said == ["pulled 1 checkpoint of sandbox-4 (SIZE)", "casrewind list --remote lists them, casrewind restore remote:last restores the newest"]
     assert "sandbox-4" in laptop("list", "--remote", code=0).out
     before = laptop("list", code=0).out
     assert "sandbox" not in before
@@ -144,7 +144,7 @@ def test_export_and_import_carry_a_checkpoint_in_a_stream(sandbox, laptop, tmp_p
 
 def test_the_key_is_shown_on_a_terminal_only_and_found_in_every_place(sandbox, tmp_path, url):
     assert sandbox("remote", "key", "--show", code=64).err == (
-        "casrewind: the key is shown on a terminal only; run casrewind remote key --show there\n"
+        "casrewind: casrewind shows the key only in a terminal; run casrewind remote key --show there\n"
     )
     assert "casrewind remote key --show prints it" in sandbox("remote", "key", code=0).out
     (tmp_path / "key").write_text(KEY + "\n")
@@ -155,7 +155,7 @@ def test_the_key_is_shown_on_a_terminal_only_and_found_in_every_place(sandbox, t
         assert f"{url} needs its key" in machine("remote", "add", url, code=17).err
     by_file("remote", "add", url, "--key-file", str(tmp_path / "key"), code=0)
     said = by_command("remote", "add", url, "--key-command", f"cat {tmp_path}/key", code=0).out
-    assert "the key comes from the command at each push and pull; it is kept nowhere" in said
+    assert "each push and pull gets the key from the command; casrewind does not store it" in said
     for machine in (by_file, by_command):
         plant(machine.root, {"f": os.urandom(8)})
         machine("save", code=0)
@@ -173,7 +173,7 @@ def test_remove_forgets_the_remote_and_leaves_what_was_pushed(sandbox, url, tmp_
     (key,) = (tmp_path / "sandbox" / "home").rglob("remotes/*/key")
     said = sandbox("remote", "remove", "-y", code=0).out
     assert said == (
-        f"Forget the remote {url} here.\n  what was pushed stays there\n  its key goes, too: {key}\n"
+        f"Forget the remote {url} here.\n  what was pushed stays there\n  this also deletes its key: {key}\n"
         "  without a copy of the key, or a passphrase, nobody can read what was pushed\n"
         f"  to keep it: casrewind remote key --show, or copy that file, before you continue\nforgot the remote {url}\n"
     )
@@ -189,10 +189,10 @@ def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sa
     before = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
     assert "may still hold it" not in sandbox("purge", "secret", "-n", code=0).err
     said = sandbox("purge", "secret", "-y", code=0).err
-    assert f"{url} may still hold it, in what sandbox-4 pushed: casrewind push sends everything anew, and empties that\n" in said
+    assert f"{url} may still hold it, in what sandbox-4 pushed: casrewind push sends everything again and empties that\n" in said
     out = without_numbers(sandbox("push", code=0).out).splitlines()
     assert out[0] == "after a purge the current files are not saved first: they may have what was purged"
-    assert out[1] == "after the purge everything is pushed anew, and what was pushed before it is emptied"
+    assert out[1] == "after the purge, push sends everything again and empties what was pushed before"
     assert out[2].startswith("pushed 2 checkpoints")
     after = {path: path.read_bytes() for path in (tmp_path / "bucket").rglob("*") if path.is_file()}
     assert [path.name for path in before if after.get(path) == before[path] and "days" not in path.parts] == ["casrewind"]
@@ -214,7 +214,7 @@ def test_a_purge_names_each_machine_that_may_have_pushed_it(sandbox, laptop, url
     found = laptop.json("purge", "password", "-y")
     assert found["remote"] == {"url": url, "machines": ["laptop", "sandbox-4"]}
     said = laptop("purge", "--text", "-", "-y", code=0, stdin=b"hunter4")
-    assert words in said.err and f"{url} may still hold it, in what laptop pushed: casrewind push sends everything anew" in said.err
+    assert words in said.err and f"{url} may still hold it, in what laptop pushed: casrewind push sends everything again" in said.err
 
 
 def test_a_damaged_piece_is_named_with_exit_code_3_and_the_rest_is_taken(sandbox, laptop, url, tmp_path):
@@ -305,7 +305,7 @@ def test_remote_gc_keeps_what_is_pinned_and_says_so(after_long, sandbox, url):
     after_long("push", code=0)
     after_long.environment["CASREWIND_REMOTE_KEEP"] = "90 days"
     said = without_numbers(after_long("remote", "gc", "-y", code=0).out)
-    assert re.fullmatch(r"nothing to remove from .*\n  kept: sandbox-4 \([0-9a-f]{8}\), last push 100 d ago: it has pinned checkpoints\n(put 2 .*\n)?", said), said
+    assert re.fullmatch(r"nothing to remove from .*\n  kept: sandbox-4 \([0-9a-f]{8}\), last push 100 d ago: it has pinned checkpoints\n(merged 2 .*\n)?", said), said
     found = after_long.json("remote", "gc", "-y")
     assert found["removed"] == [] and found["kept"][0]["reason"] == "it has pinned checkpoints" and found["left"] == []
 
@@ -315,8 +315,8 @@ def test_remote_gc_puts_small_pieces_together(sandbox, url):
         plant(sandbox.root, {"app.py": b"%d\n" % number})
         sandbox("save", code=0)
         sandbox("push", code=0)
-    assert sandbox("remote", "gc", "-n", code=0).out.splitlines()[1] == "would put 3 pieces of this machine together, if they are small"
-    assert sandbox("remote", "gc", code=0).out.splitlines()[1] == "put 3 pieces of this machine together"
+    assert sandbox("remote", "gc", "-n", code=0).out.splitlines()[1] == "would merge 3 pieces of this machine, if they are small"
+    assert sandbox("remote", "gc", code=0).out.splitlines()[1] == "merged 3 pieces of this machine"
     assert len(sandbox("remote", "gc", code=0).out.splitlines()) == 1
     assert sandbox("remote", "-n", code=64).err == "casrewind: --dry-run goes with remote gc; casrewind remote gc -n shows what would be removed\n"
 

@@ -60,7 +60,7 @@ def test_the_plan_has_removals_first_then_merges_and_conflicts_last(three, casre
     shown = on_terminal(casrewind, ["revert", "@3"], typed="n\n").out.replace("\r\n", "\n")
     title, *lines = without_colours(shown).partition("revert @3 ")[2].splitlines()  # what was typed may stand before it
     assert title.startswith('"rename one" (') and title.endswith("): 3 written (2 merged with later edits), 1 REMOVED")
-    assert [line for line in lines if line[:2] == "  " and "numbers moved in the last minute" not in line] == PLAN
+    assert [line for line in lines if line[:2] == "  " and "the numbers changed in the last minute" not in line] == PLAN
     assert all(len(line) <= 80 for line in lines)
     assert "nothing was changed" in shown and (root / "helper.py").exists()
 
@@ -132,7 +132,7 @@ def test_theirs_takes_the_lines_of_before_the_turn(three, casrewind, root):
 def test_markers_are_asked_for_once_more_and_count_as_incomplete(three, casrewind, root):
     words = ["revert", "@3", "notes.md", "--markers"]
     shown = on_terminal(casrewind, words, typed="y\nn\n").out
-    assert "Write markers of conflicts into notes.md? [y/N]" in shown and read(root, "notes.md") == text(l3=b"y\ny")
+    assert "Write conflict markers into notes.md? [y/N]" in shown and read(root, "notes.md") == text(l3=b"y\ny")
     assert "merged: markers at 1 place" in shown
     done = on_terminal(casrewind, words, typed="y\ny\n")
     marks = b"<<<<<<< now\ny\ny\n||||||| after @3\nx\n=======\nline 3\n>>>>>>> before @3"
@@ -147,6 +147,6 @@ def test_a_turn_whose_start_was_forgotten_is_left_out_only_if_that_is_said(three
     refused = casrewind("revert", "@2..@1", "-y", code=15).err
     assert "what @2 changed is not known: the state before it was forgotten; --known reverses the other turns" in refused
     plan = casrewind("revert", "@2..@1", "--known", "-n", code=0).out
-    assert "NOTE: not taken back, because it is not known what they changed: @2" in plan
+    assert "NOTE: not taken back, because casrewind does not know what they changed: @2" in plan
     assert casrewind.json("revert", "@2..@1", "--known", "-y")["unknown_turns"] == [2]
     assert not (root / "seen").exists()

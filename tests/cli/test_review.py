@@ -76,7 +76,7 @@ def test_turns_that_changed_nothing_are_one_line_and_the_heading_is_what_a_perso
 
 
 def test_a_question_mark_is_explained_where_it_is(shop, casrewind, root):
-    legend = "?: only a restore did it, or nobody saw who did"
+    legend = "?: only a restore changed it, or the author is unknown"
     assert legend not in casrewind("review", code=0).out
     shop.prompt("d", "cut short")
     write(root, "cut", "1")
@@ -105,7 +105,7 @@ def test_nothing_was_looked_at_yet(workspace, casrewind, root):
     casrewind("save", code=0)
     write(root, "a", "2")
     said = casrewind("review", code=0).out
-    assert said.startswith("nothing is marked as looked at yet; since the first checkpoint, ") and "~ a" in said
+    assert said.startswith("nothing is marked as reviewed yet; since the first checkpoint, ") and "~ a" in said
     assert casrewind.json("review")["reviewed_at"] is None
     assert "nothing is marked" in casrewind("diff", "--since-review", code=15).err
 
@@ -114,7 +114,7 @@ def test_done_marks_the_files_as_they_are_now_and_saves_them_first(shop, casrewi
     write(root, "mine.md", "by me", "just now")
     before = len(workspace.checkpoints())
     said = casrewind("review", "--done", code=0).out.splitlines()
-    assert said[0].startswith("marked as looked at: the files as they are now (c") and said[1:] == ["no longer new: @1, @2 and 2 other changes", "nothing is new now"]
+    assert said[0].startswith("marked as reviewed: the files as they are now (c") and said[1:] == ["no longer new: @1, @2 and 2 other changes", "nothing is new now"]
     assert len(workspace.checkpoints()) == before + 1 and seen(workspace) == NOTHING
     assert casrewind("review", code=0).out.splitlines()[-1] == "no difference"
     write(root, "mine.md", "by me")
@@ -124,7 +124,7 @@ def test_done_marks_the_files_as_they_are_now_and_saves_them_first(shop, casrewi
 @pytest.mark.parametrize("ref", ["@2", "2", "after:@2"])
 def test_done_up_to_a_turn(shop, casrewind, workspace, ref):
     said = casrewind("review", "--done", ref, code=0).out.splitlines()
-    assert re.match(r"marked as looked at: the files after @2, \d+ s ago \(c", said[0]) and said[1:] == ["no longer new: @2", "still new: @1 and 1 other change"]
+    assert re.match(r"marked as reviewed: the files after @2, \d+ s ago \(c", said[0]) and said[1:] == ["no longer new: @2", "still new: @1 and 1 other change"]
     assert seen(workspace) == (["give change"], {"change.py": "@1", "mine.md": "you"})
     assert casrewind("review", "--done", "@3", code=0).out.splitlines()[1:] == ["new again: @2", "still new: @1 and 1 other change"]
     assert seen(workspace) == ALL
@@ -192,7 +192,7 @@ def test_a_mark_at_the_end_of_a_turn_that_a_restore_ended(shop, casrewind, works
 
 def test_a_list_has_a_line_at_the_mark(shop, casrewind):
     def lines(*more):
-        return [("LOOKED" if "you looked up to here" in line else line.split()[0]) for line in casrewind("list", *more, code=0).out.splitlines() if "@" in line or "you looked" in line]
+        return [("LOOKED" if "reviewed up to here" in line else line.split()[0]) for line in casrewind("list", *more, code=0).out.splitlines() if "@" in line or "reviewed up" in line]
 
     assert lines() == ["@1", "@2", "LOOKED", "@3"] == lines("--reverse")[::-1]
     assert lines("-n", "1") == ["@1"] and "LOOKED" not in lines("--grep", "e")
@@ -205,13 +205,13 @@ def test_m_in_the_picker_marks_up_to_a_row(shop, root, home, workspace):
         await stage.shows("3 turns of 2 sessions")
         await stage.until(lambda text: ["@1", "edited", "@2", "--", "@3", "saved"] == [row.replace("▶ ", "").split()[0] for row in stage.rows()])
         await stage.press("m")
-        await stage.shows("marked as looked at: up to @1; nothing is new now")
+        await stage.shows("marked as reviewed: up to @1; nothing is new now")
         await stage.until(lambda text: "--" == stage.rows()[0].replace("▶ ", "").split()[0])
         await stage.press("n", "m")
-        await stage.shows("marked as looked at: up to @2; new again: @1 and 1 other change")
+        await stage.shows("marked as reviewed: up to @2; new again: @1 and 1 other change")
         await stage.until(lambda text: "--" == stage.rows()[2].replace("▶ ", "").split()[0])
         await stage.press("g", "j", "m")
-        await stage.shows("marked as looked at: up to edited outside of a turn; still new: @1")
+        await stage.shows("marked as reviewed: up to edited outside of a turn; still new: @1")
         await stage.until(lambda text: "--" == stage.rows()[1].replace("▶ ", "").split()[0])
         await stage.press("g", "j", "m")
         await stage.shows("this row is none of them")

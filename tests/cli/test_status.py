@@ -53,7 +53,7 @@ def test_what_stands_there(casrewind, root):
     plant(root, {"f": b"y"})
     casrewind.json("restore", "last", "--yes")
     lines = casrewind("status", code=0).out.splitlines()
-    assert lines[0] == "all files are saved, but for what is not captured"
+    assert lines[0] == "all files are saved, except what is not captured"
     assert re.fullmatch(r"saved \d+ s ago; no agent is connected: nothing is saved automatically", lines[1])
     fields = {line.split()[0]: line for line in lines[1:]}
     assert str(root) in fields["root"] and " of 5.0 GiB)" in fields["store"]
@@ -304,5 +304,5 @@ def test_of_a_damaged_checkpoint_it_is_not_known_whether_all_is_saved(casrewind,
     plant(root, {"a": b"2\n"})
     with opened(root, settings) as workspace:
         flip_blob(workspace._context.store.path, workspace.checkpoint("last").tree)
-    assert casrewind("status", code=0).out.startswith("it is not known whether the files of now are saved: ")
+    assert casrewind("status", code=0).out.startswith("casrewind does not know whether the current files are saved: ")
     assert casrewind.json("status")["unsaved"] is None

@@ -18,7 +18,7 @@ def sentences(text):
     """The sentences of a page: of its paragraphs, its points and the cells of its tables."""
     text = re.sub(r"^```.*?^```|<!--.*?-->", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"\]\([^)]*\)", "]", text)
-    text = re.sub(r"^\|(.*)\|$", lambda row: row[1].replace(" | ", "\n\n"), text, flags=re.MULTILINE)
+    text = re.sub(r"^\|(.*)\|$", lambda row: f"\n{row[1].replace(' | ', chr(10) * 2)}\n", text, flags=re.MULTILINE)
     for part in re.split(r"\n\s*\n|\n(?=[-*#>] )", text):
         yield from re.split(r"(?<=[.;:!?])\**\s+", " ".join(part.split()))
 

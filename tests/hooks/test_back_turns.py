@@ -262,8 +262,8 @@ def test_in_the_client_each_command_means_what_it_means_in_a_terminal(two, root)
 def test_in_the_client_a_person_reviews_and_says_that_they_looked(two):
     first, _, _ = two
     assert "make two" in typed(first.client, "aaaa-1", "/casrewind review") and "+++ b/two" in typed(first.client, "aaaa-1", "/casrewind review -p")
-    assert "marked as looked at" in typed(first.client, "aaaa-1", "/casrewind review --done @2")
-    assert "-- you looked up to here" in typed(first.client, "aaaa-1", "/casrewind")
+    assert "marked as reviewed" in typed(first.client, "aaaa-1", "/casrewind review --done @2")
+    assert "-- reviewed up to here" in typed(first.client, "aaaa-1", "/casrewind")
     shown = typed(first.client, "aaaa-1", "/casrewind review")
     assert "make three" in shown and "make two" not in shown and max(map(len, shown.splitlines())) <= IN_CLIENT
     assert "does not take --html in a prompt" in typed(first.client, "aaaa-1", "/casrewind review --html x")
@@ -344,7 +344,7 @@ def test_an_agent_does_not_undo_what_another_session_restored(two, root, casrewi
     casrewind("restore", "@1", "--yes", code=0, CASREWIND_SESSION="bbbb-2", CASREWIND_AGENT="claude")
     restored = picture(root)
     refused = casrewind("undo", "--yes", code=15, CASREWIND_SESSION="aaaa-1", CASREWIND_AGENT="claude")
-    assert "by claude bbbb-2) is of another session" in refused.err and picture(root) == restored
+    assert "by claude bbbb-2) belongs to another session" in refused.err and picture(root) == restored
     casrewind("undo", "--yes", code=0, CASREWIND_SESSION="bbbb-2", CASREWIND_AGENT="claude")
     casrewind("redo", "--yes", code=0)  # a person may
 

@@ -353,7 +353,7 @@ def test_back_keeps_edits_if_it_is_typed_so(shop, root, casrewind):
     assert picture(root) == before
     report = casrewind.json("back", "3", "--session", first.session, "-n", "--keep-edits", "--code")
     assert report["exact"] is False and report["edited_outside"] == ["README.md", "plan.md"]
-    assert "it takes no --keep-edits" in casrewind("back", "2", "--session", first.session, "--chat", "--keep-edits", "-y", code=64).err
+    assert "it does not accept --keep-edits" in casrewind("back", "2", "--session", first.session, "--chat", "--keep-edits", "-y", code=64).err
 
 
 def test_what_a_person_edits_behind_esc_stays_and_is_named(shop, root):

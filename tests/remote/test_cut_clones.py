@@ -87,7 +87,7 @@ def test_a_clone_that_is_killed_goes_on_and_every_command_says_so(machine, tmp_p
     at = InProcess(made.root, made.home, CASREWIND_REMOTE_KEY=KEY)
     at.environment["CASREWIND_HOME"] = made.settings.data
     for words in (("status",), ("list",), ("remote",), ("verify",)):
-        assert "note: the clone of this project was interrupted; type the same casrewind clone again beside it, to continue" in at(*words).err
+        assert "note: the clone of this project was interrupted; type the same casrewind clone command again beside it" in at(*words).err
     found = clone_into(machine, made, everything=everything)
     assert not found.problems
     assert {str(path.relative_to(made.root)) for path in files_in(made.root)} == {*FILES, "link"}

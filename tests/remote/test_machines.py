@@ -65,7 +65,7 @@ def test_before_there_is_a_project_nothing_is_made(pushed, tmp_path, url):
     newcomer = InProcess(tmp_path / "nowhere", tmp_path / "home")
     newcomer.environment["CASREWIND_REMOTE_KEY"] = KEY
     said = newcomer("clone", url, "--list", code=0).out.splitlines()
-    assert said[0] == f"3 machines on {url}, the last push first"
+    assert said[0] == f"3 machines on {url}, the newest push first"
     assert len([line for line in said if line.startswith("  sandbox.")]) == 2
     assert any(re.fullmatch(r"  laptop +\d+ s ago +last of three +2 checkpoints, [\d.]+ KiB", line) for line in said)
     assert newcomer("clone", url, "--list", "--grep", "lap", code=0).out.splitlines()[0].startswith("1 machine on ")

@@ -78,7 +78,7 @@ def test_without_a_terminal_a_key_or_new_makes_a_remote_and_nothing_else(machine
         f"casrewind: there is no remote at {url} yet; --new makes one with a new key, --key-file FILE one with the key in FILE\n"
     )
     assert not (tmp_path / "bucket" / "casrewind").exists()
-    assert machine("remote", "add", "--new", url, code=0).out.startswith(f"made the remote {url}; this machine is ")
+    assert machine("remote", "add", "--new", url, code=0).out.startswith(f"made the remote {url}; this machine is called ")
     other = At(tmp_path, "other")
     assert f"{url} is a remote already; leave --new out to join it" in other("remote", "add", "--new", url, code=64).err
     assert "--new goes with remote add" in other("remote", "verify", "--new", code=64).err
@@ -91,7 +91,7 @@ def test_who_joins_is_told_how_many_machines_there_are(tmp_path, url):
         one("save", code=0)
         said = one("remote", "add", url, code=0, **{VARIABLE: KEY}).out.splitlines()[0]
         how = {0: f"made the remote {url}", 1: f"joined the remote {url} (1 machine)", 2: f"joined the remote {url} (2 machines)"}[number]
-        assert said.startswith(f"{how}; this machine is ")
+        assert said.startswith(f"{how}; this machine is called ")
         one("push", code=0)
     found = json.loads(At(tmp_path, "last")("remote", "add", url, "--json", code=0, **{VARIABLE: KEY}).out)
     assert (found["new"], found["machines"], found["passphrase"]) == (False, 3, False)
@@ -141,7 +141,7 @@ def test_the_way_to_keep_the_key_that_remove_shows_works(machine, url, tmp_path)
     session.sleep_until_it_reads()
     session.type("n\n")
     code, shown = session.end()
-    assert code == 0 and b"nothing was changed" in shown and b"its key goes, too:" in b" ".join(shown.split())
+    assert code == 0 and b"nothing was changed" in shown and b"this also deletes its key:" in b" ".join(shown.split())
     code, shown = machine.asked(words=["remote", "key", "--show"])
     key = tmp_path / "key"
     key.write_text(shown.splitlines()[0])

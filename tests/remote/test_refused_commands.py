@@ -201,6 +201,6 @@ def test_a_push_that_is_interrupted_says_so_and_goes_on(machine, tmp_path, serve
         out, err = process.communicate(timeout=60)
         connection.close()
     assert process.returncode == 130 and out == ""
-    assert err.startswith("casrewind: the push was stopped: what is there stays there, and the next push sends the rest\n")
+    assert err.startswith("casrewind: the push was stopped: what it sent stays on the remote, and the next push sends the rest\n")
     assert "Traceback" not in err
     assert_next_push_is_complete(machine, tmp_path, server, url, 2)

@@ -65,7 +65,7 @@ def copy_of(machine, place):
 
 def test_a_roll_up_has_all_that_its_pieces_had_and_their_names_stay_in_use(machine, tmp_path):
     saved, notes = edit_and_push(machine, EVERY)
-    assert notes == [f"put {EVERY} pieces of this machine together"] and pieces(machine) == [(1, EVERY)]
+    assert notes == [f"merged {EVERY} pieces of this machine"] and pieces(machine) == [(1, EVERY)]
     objects = Objects(machine.url)
     every = all_pieces_of(objects.list())[machine.chain()]
     assert {piece.name[33:] for piece in every} == {f"{n:010}-{n:010}" for n in range(1, EVERY + 1)} | {f"{1:010}-{EVERY:010}"}
@@ -180,7 +180,7 @@ def test_without_the_right_to_delete_there_is_no_roll_up_and_the_push_is_done(ma
     assert len(pieces(machine)) == 2 * EVERY - 1
     machine.tampered = lambda objects: objects
     more, notes = edit_and_push(machine, 1, 50)
-    assert notes == [f"put {2 * EVERY} pieces of this machine together"] and pieces(machine) == [(1, 2 * EVERY)]
+    assert notes == [f"merged {2 * EVERY} pieces of this machine"] and pieces(machine) == [(1, 2 * EVERY)]
     reader = Machine.with_remote(tmp_path / "two", machine.url, "laptop")
     reader.pull()
     assert_arrived(machine, reader, saved + more)
@@ -270,5 +270,5 @@ def test_a_roll_up_needs_little_memory(tmp_path, monkeypatch):
     program = "import resource, sys; from casrewind.cli.main import main; main(sys.argv[1:]); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     environment = {**os.environ, "HOME": str(machine.home), "CASREWIND_HOME": machine.settings.data, "CASREWIND_REMOTE_KEY": KEY}
     done = subprocess.run([sys.executable, "-c", program, "-C", str(machine.root), "push"], env=environment, capture_output=True, check=True)
-    assert b"put 64 pieces of this machine together" in done.stdout
+    assert b"merged 64 pieces of this machine" in done.stdout
     assert int(done.stdout.split()[-1]) < 100_000, "KiB"

@@ -47,9 +47,9 @@ def test_the_other_checkpoints_come_as_those_of_another_machine(casrewind, old, 
     own, before, there = casrewind.json("list", "--all"), picture(new), picture(store_of_old(home) / "packs")
     assert f"casrewind adopt {old}" in casrewind("list", code=0).out
     assert casrewind("adopt", str(old), code=0).out == (
-        f"took over 2 checkpoints of {old}: this project has its own, so these are listed as those of project\n"
+        f"took over 2 checkpoints of {old}: this project has its own, so casrewind lists these as those of project\n"
         "  casrewind list --remote lists them, casrewind restore project:last restores the newest\n"
-        f"  undo takes back nothing that was restored at {old}; the store of {old} stays\n"
+        f"  undo cannot undo restores that were made at {old}; the store of {old} stays\n"
     )
     assert differences(before, picture(new)) == {} and differences(there, picture(store_of_old(home) / "packs")) == {}
     assert "adopt" not in casrewind("list", code=0).out and casrewind.json("list", "--all") == own

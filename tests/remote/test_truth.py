@@ -230,7 +230,7 @@ def test_a_roll_up_that_is_gone_or_swapped_is_said_by_everybody_and_push_anew_me
     said = at("pull", code=3 if is_newest and what != "it is cut" else 0).err
     assert ("what sandbox-4 pushed is no longer on the remote" in said) == (is_newest and what != "it is cut")
     said = at("remote", "verify", code=3).err
-    assert " of sandbox-4 " in said and "just now" not in said and "to mend it, run casrewind push --anew where it was pushed" in said
+    assert " of sandbox-4 " in said and "just now" not in said and "to repair it, run casrewind push --anew on its machine" in said
     assert len(said.splitlines()) <= 4, "one line for neighbours that are missing"
     assert "would remove 1 chain" in at("remote", "gc", "-n", code=0).out
     said = at("clone", machine.url, str(tmp_path / "clone"), "sandbox-4", code=cloned if not (looked and cloned == 15) else None)

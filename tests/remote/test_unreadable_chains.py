@@ -98,7 +98,7 @@ def test_a_chain_that_cannot_be_read_is_named_and_goes_only_when_a_person_agrees
     damage(remote)
     before = remote.objects()
     said = remote.laptop("remote", "verify", code=3).err
-    assert words in said and "to mend it, run casrewind push --anew where it was pushed; if that machine is gone, see casrewind remote gc -n" in said
+    assert words in said and "to repair it, run casrewind push --anew on its machine; if that machine is gone, see casrewind remote gc -n" in said
     planned = remote.laptop("remote", "gc", "-n", code=0).out
     assert f"would remove 1 chain from {remote.url}\n  - sandbox-4 ({remote.chain[:8]}): " in planned and words in planned
     assert "casrewind push --anew on its machine mends it" in planned and "whole" not in planned

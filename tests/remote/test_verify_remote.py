@@ -128,7 +128,7 @@ def test_content_is_read_with_all_only(remote):
     assert [len(chain["problems"]) for chain in sorted(problems, key=lambda chain: chain["machine"])] == [0, 2]
 
 
-MEND = "casrewind: to mend it, run casrewind push --anew where it was pushed; if that machine is gone, see casrewind remote gc -n\n"
+MEND = "casrewind: to repair it, run casrewind push --anew on its machine; if that machine is gone, see casrewind remote gc -n\n"
 
 
 def test_a_piece_that_is_gone_swapped_or_under_another_name(remote):

@@ -1,4 +1,4 @@
-"""verify --repair mends what can be mended, names exactly what cannot, and takes nothing; what is sound still restores."""
+"""verify --repair repairs what can be repaired, names exactly what cannot, and takes nothing; what is sound still restores."""
 
 import itertools
 import json

@@ -52,6 +52,6 @@ def _print_adopted(found: "Adopted") -> None:
     elif not found.checkpoints:
         print_line(f"nothing new in the store of {old}")
     else:
-        print_line(f"took over {checkpoints} of {old}: this project has its own, so these are listed as those of {found.machine}")
+        print_line(f"took over {checkpoints} of {old}: this project has its own, so casrewind lists these as those of {found.machine}")
         print_line(f"  casrewind list --remote lists them, casrewind restore {found.machine}:last restores the newest")
-        print_line(f"  undo takes back nothing that was restored at {old}; the store of {old} stays")
+        print_line(f"  undo cannot undo restores that were made at {old}; the store of {old} stays")

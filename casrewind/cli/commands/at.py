@@ -44,7 +44,7 @@ _NAMED = 5
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind at: the checkpoint of a session's entry. A client's extension runs this before it asks a person."""
     if not options.session:
-        raise errors.UsageError("at needs --session ID: the client's id of the session")
+        raise errors.UsageError("at needs --session ID, the session's id as the client names it")
     if options.number is not None:
         return _print_prompts(context, options, done)
     entries = tuple(filter(None, (options.entry or "").split(",")))
@@ -64,7 +64,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
         if point is None:
             print_line("no checkpoint was made there")
         elif problem is not None:
-            print_line(f"{point.id}: a restore would be refused: {problem}")
+            print_line(f"{point.id}: casrewind would refuse a restore: {problem}")
         else:
             print_line(f"{point.id}: a restore would write {plural(written, 'path')} and remove {removed}")
         return OK

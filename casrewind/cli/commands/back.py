@@ -83,7 +83,7 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind back."""
     files, chat = options.what != "chat", options.what != "code"
     if options.keep_edits is not None and not files:
-        raise errors.UsageError("back --chat changes no files: it takes no --keep-edits and no --exact")
+        raise errors.UsageError("back --chat changes no files, so it does not accept --keep-edits or --exact")
     if options.in_place and not chat:
         raise errors.UsageError("back --in-place cuts the conversation: it excludes --code")
     if isinstance(options.prompt, str):
@@ -166,7 +166,7 @@ def _back_on_other_machine(context: Context, options: "ParsedOptions", word: str
     """casrewind back MACHINE:@N: the files and the conversation of a checkpoint of another machine come here."""
     files, chat = options.what != "chat", options.what != "code"
     if options.in_place:
-        raise errors.UsageError(f"back {word} brings what another machine has: it takes no --in-place")
+        raise errors.UsageError(f"back {word} restores the conversation of another machine, so it does not accept --in-place")
     point = lookup.checkpoint(context, word)
     found = target_of(context, point)
     request = ChangeRequest(

@@ -93,7 +93,7 @@ class _Teller:
         left = f"about {step.most_left} more" if step.most_left else "the last one"
         remark(f"run {step.number}, {left}{end}: {name}")
         if step.purged:
-            remark(f"  without what was purged: {', '.join(map(printable, step.purged))}")
+            remark(f"  without purged files: {', '.join(map(printable, step.purged))}")
 
     def _name_of(self, point: "Checkpoint") -> str:
         assert self._view is not None

@@ -95,7 +95,7 @@ def _set_in_users_file(options: "ParsedOptions") -> None:
     _change_file(options, path, _NEW, value_in)
     now = _setting_named(environment.explain_settings()[1], options.name)
     if now is not None and now.source not in (printable(path), DEFAULT):
-        note(f"{now.source} is set, and counts more than the file: {now.name} is {_value_in_toml(now)} here")
+        note(f"{now.source} is set and overrides the file: {now.name} is {_value_in_toml(now)} here")
 
 
 def _set_in_project(options: "ParsedOptions", path: str, own: config.Project) -> None:

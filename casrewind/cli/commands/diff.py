@@ -69,7 +69,7 @@ def _mark_or_raise(context: "Context", options: "ParsedOptions") -> "tuple[Revie
 
     found = find_mark(context)
     if found is None:
-        raise errors.CheckpointNotFound("nothing is marked as looked at here", "casrewind review --done marks the files as they are now")
+        raise errors.CheckpointNotFound("nothing is marked as reviewed here", "casrewind review --done marks the files as they are now")
     options.rest = [*options.words, *options.rest]
     return found
 

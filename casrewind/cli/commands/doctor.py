@@ -108,7 +108,7 @@ def run(settings: Settings, options: "ParsedOptions") -> int:
         if problem := re2_problem():
             print_line("google-re2")
             print_line(f"  ! installed, and cannot be loaded: {printable(problem)}")
-            print_line("    without it, ignore rules give the same answers, only more slowly; casrewind[re2] installs it again")
+            print_line("    without it, ignore rules work the same, only more slowly; install casrewind[re2] again")
     return errors.AgentError.exit_code if any(report.problems for report in reports) else OK
 
 
@@ -297,17 +297,17 @@ def _print_agent(report: ClientReport) -> None:
         events = plural(len(scope.events), "event")
         print_line(f"  hooks       {scope.scope}: {scope.tier}, {events}, in {printable(scope.settings)}")
     if not looked.hooks:
-        print_line(f"  hooks       none; casrewind install {client.name} puts them there")
+        print_line(f"  hooks       none; casrewind install {client.name} adds them")
     if looked.command is not None:
         print_line(f"  command     /casrewind in the client, {printable(looked.command)}")
     if report.tried is not None and report.tried.ok:
-        print_line(f"  tried       run as the client does, a hook made its checkpoint in {report.tried.milliseconds} ms")
+        print_line(f"  tried       a hook, run as the client runs it, made its checkpoint in {report.tried.milliseconds} ms")
     elif report.tried is not None:
         print_line(f"  tried       {'FAILED' if report.tried.ran else 'NOT RUN'}: {printable(report.tried.detail or '')}")
     if report.seen is not None:
         _print_seen(report.seen)
     elif looked.hooks:
-        print_line("  last event  none in this project; a session that was open before the installation has no hooks: start a new one")
+        print_line("  last event  none in this project; sessions opened before the installation have no hooks, so start a new one")
     for remark in _notes_on(report):
         print_line(f"  note: {printable(remark)}")
 

@@ -60,7 +60,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 def _print_usage(context: "Context", found: Usage, budget: int, tables: Sequence[str], most: int) -> None:
     """Print the totals, the distribution of bytes, then the requested tables."""
     frees = "nothing" if found.gc_frees == 0 else f"about {human_size(found.gc_frees or 0)}"
-    gives = "what gc would give back cannot be told" if found.gc_frees is None else f"gc would give back {frees}"
+    gives = "casrewind cannot tell how much gc would free" if found.gc_frees is None else f"gc would free {frees}"
     print_line(
         f"{human_size(found.store_size)} on disk of a budget of {human_size(budget)}: {human_size(found.reachable)} reachable; {gives}"
     )
@@ -85,11 +85,11 @@ def _print_usage(context: "Context", found: Usage, budget: int, tables: Sequence
     if "session" in tables:
         _print_sessions(found.sessions, most)
     print_line()
-    print_line("casrewind gc forgets old checkpoints; casrewind purge PATH removes a path from all")
+    print_line("casrewind gc deletes old checkpoints; casrewind purge PATH removes a path from all")
 
 
 def _print_checkpoints(found: Sequence[CheckpointUsage], most: int, writer: RowWriter) -> None:
-    _print_heading(found, most, "checkpoint", "unique = freed if it alone is forgotten, * = pinned")
+    _print_heading(found, most, "checkpoint", "unique = freed if only it is deleted, * = pinned")
     rows = []
     for row in found[:most]:
         point = row.checkpoint

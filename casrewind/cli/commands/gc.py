@@ -62,11 +62,11 @@ def _print_collected(found: Collected) -> None:
     freed = f"{human_size(max(found.bytes_before - found.bytes_after, 0))} of {human_size(found.bytes_before)}"
     dropped = plural(len(found.dropped), "checkpoint")
     if not found.dropped:
-        print_line(f"no checkpoint to forget, {found.kept:,} kept; {'would free about' if found.dry_run else 'freed'} {freed}")
+        print_line(f"no checkpoint to delete, {found.kept:,} kept; {'would free about' if found.dry_run else 'freed'} {freed}")
     elif found.dry_run:
-        print_line(f"would forget {dropped} and keep {found.kept:,}; would free about {freed}")
+        print_line(f"would delete {dropped} and keep {found.kept:,}; would free about {freed}")
     else:
-        print_line(f"forgot {dropped} and kept {found.kept:,}; freed {freed}")
+        print_line(f"deleted {dropped} and kept {found.kept:,}; freed {freed}")
     if not found.dry_run:
         return
     for item in found.dropped:

@@ -137,7 +137,7 @@ def print_unasked(effects: RuleEffects, store: str, saved: str = "") -> None:
         if len(entries) > SHOWN:
             print_line(f"{start}... and {len(entries) - SHOWN:,} more; --json lists them")
     if not effects.complete:
-        print_line(f"this is not all: more than {MOST_ENTRIES:,} entries to look at, or too many to name")
+        print_line(f"this list is incomplete: there are more than {MOST_ENTRIES:,} entries to look at, or too many to name")
 
 
 def _print_hint(effects: RuleEffects) -> None:

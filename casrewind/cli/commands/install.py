@@ -59,11 +59,11 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
         return _write_plugin(client, tier, options)
     target = find_target(client, settings, options)
     if client.prints_hooks_only and options.hands_free:
-        raise errors.UsageError(f"--hands-free needs hooks, and those of {client.title} are only printed", "leave it out")
+        raise errors.UsageError(f"--hands-free needs installed hooks, but casrewind only prints those of {client.title}", "leave it out")
     if client.prints_hooks_only:
         return _print_hooks_to_paste(target, tier, options)
     if options.short and client.short_command_path(target.directory) is None:
-        raise errors.UsageError(f"{client.title} has no commands in files", "leave --short out")
+        raise errors.UsageError(f"{client.title} does not read commands from files", "leave --short out")
     found = installs.install(target, tier, settings.environ, short=options.short)
     allows = let_variables_count() if options.hands_free else None
     if options.json:
@@ -71,8 +71,8 @@ def run(settings: "Settings", options: "ParsedOptions") -> int:
     else:
         _print_installed(found)
         if allows is not None:
-            print_line(f"  hands-free: {printable(allows)} lets CASREWIND_REMOTE_URL, _KEY and _PUSH count")
-            print_line("  note: a project's own settings can set them, too: only where the machine is made for its project")
+            print_line(f"  hands-free: {printable(allows)} lets hooks use CASREWIND_REMOTE_URL, _KEY and _PUSH")
+            print_line("  note: a project's own settings can set these, too, so use this only on a machine made for one project")
     return REMARKS if found.failed else OK
 
 
@@ -178,7 +178,7 @@ def _print_installed(found: Installed) -> None:
     for note in found.notes:
         print_line(f"  note: {note}")
     if found.target.scope == PROJECT:
-        print_line(f"  note: counts only where {client.title} is started in the root itself: a start in a subdirectory does not load it")
+        print_line(f"  note: these hooks run only if you start {client.title} in the root of the project, not in a subdirectory")
         print_line("  note: the hooks name the Python of this machine: do not share these settings with other people")
     if found.program is None:
         print_line(f"  note: {client.program} is not on the PATH here: is {client.title} installed?")

@@ -151,7 +151,7 @@ class _Prompt:
             if line[-1] == "--chat" or self._context.store.is_interrupted(self._context.root.key):
                 raise
             print_error(error.problem)
-            if not ask_about_plan(Proposal(Line("Leave alone what is damaged, and plan all the rest?"))):
+            if not ask_about_plan(Proposal(Line("Leave the damaged files alone, and plan everything else?"))):
                 print_line("nothing was changed")
                 return OK
             return self._run_command(restore.run, [*line, "--skip-damaged"], paths)

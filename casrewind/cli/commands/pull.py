@@ -50,7 +50,7 @@ def print_pulled(found: "Pulled", options: "ParsedOptions", url: str) -> int:
             print_line(f"pulled {plural(number, 'checkpoint')} of {machine} ({human_size(found.size)})")
         if found.checkpoints:
             first = "remote" if len(found.checkpoints) == 1 else next(iter(found.checkpoints))
-            print_line(f"list them: casrewind list --remote; go there: casrewind restore {first}:last")
+            print_line(f"casrewind list --remote lists them, casrewind restore {first}:last restores the newest")
         elif not found.problems:
             print_line(f"nothing new on {url}")
     for problem in found.problems:

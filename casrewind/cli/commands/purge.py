@@ -54,7 +54,7 @@ _Found = TypeVar("_Found")
 def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     """casrewind purge."""
     if (options.path is None) == (options.text is None):
-        raise errors.UsageError("purge needs to know what: a PATH, or a text on standard input with --text -")
+        raise errors.UsageError("purge needs a PATH, or a text on standard input with --text -")
     if options.glob and options.text is not None:
         raise errors.UsageError("purge --glob is for a PATH: a text is not a pattern")
     if options.text not in (None, "-"):
@@ -95,7 +95,7 @@ def _warn_of_remote_copies(remote: "Unsent | None") -> None:
         return
     if remote.has_pushed:
         own = printable(remote.config.machine)
-        note(f"{remote.config.url} may still hold it, in what {own} pushed: casrewind push sends everything anew, and empties that")
+        note(f"{remote.config.url} may still hold it, in what {own} pushed: casrewind push sends everything again and empties that")
     for machine in remote.machines:
         note(f"{remote.config.url} may still hold it, in what {printable(machine)} pushed: purge and push there, too")
 
@@ -145,7 +145,7 @@ def _confirmation_if_needed(options: "ParsedOptions", done: Done, ask: Callable[
 
 def _print_purged_paths(found: Purged) -> None:
     if not found.purged and not found.blobs:
-        print_line("nothing to do: it is purged already")
+        print_line("nothing to do: it was already purged")
     else:
         print_line(f"{'would purge' if found.dry_run else 'purged'} {_totals_in_words(found)}")
         _print_paths(found)
@@ -155,11 +155,11 @@ def _print_purged_paths(found: Purged) -> None:
             remedy = "casrewind exclude takes rules out of it"
         elif _is_rule_file(name):  # rule files are stored even if ignored
             remedy = "take out of it what should not be stored"
-        note(f"{printable(name)} is there still, and the next save stores it again: {remedy}")
+        note(f"{printable(name)} still exists, and the next save stores it again: {remedy}")
     if len(found.still_there) > SHOWN:
         note(f"and so are {len(found.still_there) - SHOWN} more of these paths")
     if not found.dry_run:
-        note("what an agent was shown of it may be in conversations: casrewind purge --text -")
+        note("conversations may contain what an agent read from it: casrewind purge --text -")
 
 
 def _agreed_on_paths(found: Purged, *, whole: bool) -> bool:
@@ -207,23 +207,23 @@ def _shape_of_paths(found: Purged) -> shapes.Shape:
 def _print_purged_text(found: TextPurged) -> None:
     print_line(f"{'would drop' if found.dry_run else 'dropped'} {_places_in_words(found)}")
     if found.places.transcripts:
-        print_line("  at those checkpoints, conversations can be taken from the client's own files alone")
+        print_line("  for those checkpoints, casrewind can take conversations only from the client's own files")
     for item in found.files[:SHOWN]:
         shown = printable(item.path)
         where, rest = "PATH", ""
         if _is_rule_file(item.path):
             where, rest = shell_quoted_path(item.path), ", and restores of those checkpoints delete nothing below it then"
-        print_line(f"  {shown} holds it still, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
+        print_line(f"  {shown} still holds it, in {item.checkpoint}: casrewind purge {where} removes the file's bytes{rest}")
     if len(found.files) > SHOWN:
         print_line(f"  ... and {len(found.files) - SHOWN} more files hold it; --json lists all of them")
     if found.records:
         print_line(
-            f"  {plural(found.records, 'record')} of checkpoints and sessions hold it still, in a session's id or a path: these are not "
+            f"  {plural(found.records, 'record')} of checkpoints and sessions still hold it, in a session's id or a path: these are not "
             f"edited; gc forgets a record with its checkpoint"
         )
-    print_line("not looked at: names of files, and what links point to; a text in them is kept")
+    print_line("purge does not search file names and link targets; a text in them stays")
     for name in found.still_there:
-        note(f"{printable(name)}, which is not casrewind's, holds it still; the next checkpoint stores that again")
+        note(f"{printable(name)}, which is not casrewind's, still holds it; the next checkpoint stores that again")
 
 
 def _agreed_on_text(found: TextPurged) -> bool:

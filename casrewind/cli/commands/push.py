@@ -134,7 +134,7 @@ def _push_by_hand(context: "Context", opened: "Remote", options: "ParsedOptions"
         raise errors.RemoteError(error.problem, f"{plural(number, 'checkpoint')} {wait} for the next push") from error
     except KeyboardInterrupt:
         done()
-        remark("casrewind: the push was stopped: what is there stays there, and the next push sends the rest")
+        remark("casrewind: the push was stopped: what it sent stays on the remote, and the next push sends the rest")
         raise
 
 
@@ -163,7 +163,7 @@ def _may_push_anew(context: "Context", opened: "Remote", options: "ParsedOptions
     asks = must_ask_or_raise(options, "removes checkpoints from the remote")
     print_line(f"Push everything anew to {opened.config.url}, and remove what was pushed before.")
     newest = age_in_words(mine.newest_ns)
-    print_line(f"  - {plural(mine.forgotten, 'checkpoint')} there that this machine has no longer, the newest from {newest}")
+    print_line(f"  - {plural(mine.forgotten, 'checkpoint')} there that this machine no longer has, the newest from {newest}")
     return not asks or agreed("This cannot be undone. Go on?")
 
 
@@ -233,7 +233,7 @@ def _pushed_lines(found: "Pushed", going: "Outgoing", url: str, *, all_saved: bo
     requests = f"in {plural(found.requests, 'request')}"
     if found.checkpoints or not found.size:
         return [*found.notes, f"pushed {what} {requests}" if found.checkpoints else f"all checkpoints are on {url}"]
-    return [*found.notes, f"pushed what was noted about earlier checkpoints, such as pins and labels, {requests}; no checkpoint is new"]
+    return [*found.notes, f"pushed pins, labels and other notes of earlier checkpoints {requests}; no checkpoint is new"]
 
 
 def _pushed_json(found: "Pushed", url: str) -> "dict[str, object]":

@@ -133,7 +133,7 @@ def join_by_variables(context: "Context", options: "ParsedOptions") -> None:
     if url and configs.find(context.store) is None:
         joined = connect.join_by_variables(context.store, url, context.environ)
         if not options.json:
-            print_line(f"joined the remote {url}; this machine is {printable(joined.machine)} there")
+            print_line(f"joined the remote {url}; this machine is called {printable(joined.machine)} there")
 
 
 def config_of_options(options: "ParsedOptions", url: str, *, conversations: bool = True) -> RemoteConfig:
@@ -155,11 +155,11 @@ def _add_remote(context: "Context", options: "ParsedOptions", done: Done) -> int
             "url": wanted.url, "machine": wanted.machine, "new": made.is_new, "machines": made.machines, "passphrase": made.has_passphrase
         })  # fmt: skip
         return OK
-    print_line(f"{_made_or_joined(made, wanted.url)}; this machine is {printable(wanted.machine)} there")
+    print_line(f"{_made_or_joined(made, wanted.url)}; this machine is called {printable(wanted.machine)} there")
     what = "files, prompts and conversations" if wanted.conversations else "files and prompts, no conversations"
     print_line(f"  a push sends {what}, encrypted")
     if wanted.key_command:
-        print_line("  the key comes from the command at each push and pull; it is kept nowhere")
+        print_line("  each push and pull gets the key from the command; casrewind does not store it")
     else:
         print_line(f"  its key is in {printable(os.path.join(made.directory, 'key'))}")
     if made.is_new:
@@ -181,7 +181,7 @@ def ask_for_passphrase(is_new: bool) -> str:  # noqa: FBT001 - connect.AskPassph
     """Ask for a passphrase on the terminal; for a new one twice. Returns "" for none."""
     if not is_new:
         return getpass("passphrase of the remote: ")
-    print_line("A passphrase opens the remote on another machine. Enter for none.")
+    print_line("With a passphrase, you can open the remote on another machine. Press Enter for none.")
     first = getpass("new passphrase: ")
     if first:
         connect.refuse_short_passphrase(first)
@@ -195,13 +195,13 @@ def _run_key_action(context: "Context", options: "ParsedOptions") -> int:
     directory, found = configs.need(context.store)
     if options.show:
         if not sys.stdout.isatty():
-            raise errors.UsageError("the key is shown on a terminal only", "run casrewind remote key --show there")
+            raise errors.UsageError("casrewind shows the key only in a terminal", "run casrewind remote key --show there")
         print_line(configs.key_as_text(configs.key(directory, found)))
         print_line(f"anyone with this key can read everything that is pushed to {found.url}")
         return OK
     if options.add:
         if not can_person_answer():
-            raise errors.UsageError("a passphrase is asked for on a terminal", "run casrewind remote key --add there")
+            raise errors.UsageError("casrewind asks for a passphrase only in a terminal", "run casrewind remote key --add there")
         master = configs.key(directory, found)
         passphrase = ask_for_passphrase(True)
         if not passphrase:
@@ -253,7 +253,7 @@ def _verify_remote(context: "Context", options: "ParsedOptions", done: Done) -> 
     if any(chain.is_own and chain.problems for chain in found.chains):
         remark("casrewind: casrewind push --anew sends what this machine has again")
     if any((chain.damage or chain.taken_back) and not (chain.is_own or chain.is_newer) for chain in found.chains):
-        remark("casrewind: to mend it, run casrewind push --anew where it was pushed; if that machine is gone, see casrewind remote gc -n")
+        remark("casrewind: to repair it, run casrewind push --anew on its machine; if that machine is gone, see casrewind remote gc -n")
     return REMARKS if found.damage else OK
 
 
@@ -272,13 +272,13 @@ def _remove_remote(context: "Context", options: "ParsedOptions") -> int:
 def _what_remove_forgets(directory: str, found: RemoteConfig) -> list[str]:
     lines = [f"Forget the remote {found.url} here.", "  what was pushed stays there"]
     if url := environment.remote_to_join(environment.configuration()):
-        lines.append(f"  the next push joins {printable(url)}: {URL_VARIABLE} names it, and your file lets variables count")
+        lines.append(f"  the next push joins {printable(url)}: {URL_VARIABLE} names it, and your configuration allows that")
     if found.key_command:
         return [*lines, f"  its key is not here: the command {found.key_command!r} prints it"]
     place = printable(os.path.join(directory, "key"))
     return [
         *lines,
-        f"  its key goes, too: {place}",
+        f"  this also deletes its key: {place}",
         "  without a copy of the key, or a passphrase, nobody can read what was pushed",
         "  to keep it: casrewind remote key --show, or copy that file, before you continue",
     ]
@@ -296,7 +296,7 @@ def _print_remote(context: "Context", options: "ParsedOptions") -> int:
         for line in lines_without_remote(failed, environment.variables_without_effect()):
             print_line(f"  {printable(line)}")
     else:
-        print_line(f"{found.config.url}; this machine is {printable(found.config.machine)} there")
+        print_line(f"{found.config.url}; this machine is called {printable(found.config.machine)} there")
         for line in (not_pushed(found), *remote_lines(found, setting, environment.variables_without_effect())):
             print_line(f"  {printable(line)}")
         if found.machines:

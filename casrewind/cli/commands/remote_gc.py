@@ -99,7 +99,7 @@ def _show_plan(plan: _Plan, options: "ParsedOptions") -> int:
     _print_taken_back(plan, options)
     pieces = 0 if plan.renews else collect.count_new_pieces(plan.remote)
     if pieces > 1:
-        print_line(f"would put {plural(pieces, 'piece')} of this machine together, if they are small")
+        print_line(f"would merge {plural(pieces, 'piece')} of this machine, if they are small")
     return OK
 
 

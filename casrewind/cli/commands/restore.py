@@ -130,7 +130,7 @@ def _restore_files(context: "Context", options: "ParsedOptions", point: "Checkpo
         code = carry_out_and_print(prepare, options, done, question)
     if point.more.machine and not scope and not options.json and _has_conversation(context, point):
         machine, command = printable(point.more.machine), f"casrewind restore {shell_quoted(options.ref or point.id)} --both"
-        print_line(f"the conversation of {machine} waits: {command} brings it, too")
+        print_line(f"{command} also brings the conversation of {machine}")
     return code
 
 
@@ -141,7 +141,7 @@ def _restore_chat_or_both(context: "Context", options: "ParsedOptions", point: "
 
     both = options.what == "both"
     if options.keep_edits is not None and not both:
-        raise errors.UsageError("restore --chat changes no files: it takes no --keep-edits and no --exact")
+        raise errors.UsageError("restore --chat changes no files, so it does not accept --keep-edits or --exact")
     scope = words.paths_of(context, options.rest, [point], options)
     if options.dashed and not (scope and both):
         raise errors.UsageError("paths after -- limit which files change: give at least one, with --code or --both")
@@ -183,7 +183,7 @@ def _finish_interrupted_restore(context: "Context", options: "ParsedOptions", do
     from ...change.finish_restore import finish_restore
 
     if options.ref is not None or options.into or options.dry_run or options.dashed or options.keep_edits is not None:
-        raise errors.UsageError(f"restore --{options.resume} takes nothing else: what to restore is known")
+        raise errors.UsageError(f"restore --{options.resume} takes no other words: casrewind knows what to restore")
     report = finish_restore(context, forward=options.resume == "continue", open_files=options.open_files)
     done()
     return print_restored(report if options.resume == "continue" else report._replace(op="abort"), options, is_unseen=True)
@@ -194,11 +194,11 @@ def _restore_to(context: "Context", options: "ParsedOptions", point: "Checkpoint
     from ...change.restore_to import materialise
 
     if options.dashed:
-        raise errors.UsageError("restore --to DIR writes the whole checkpoint: it takes no paths")
+        raise errors.UsageError("restore --to DIR writes the whole checkpoint, so it accepts no paths")
     if options.keep_edits:
-        raise errors.UsageError("restore --to DIR changes no edits here: it takes no --keep-edits")
+        raise errors.UsageError("restore --to DIR leaves the project alone, so it does not accept --keep-edits")
     if options.what == "chat":
-        raise errors.UsageError("restore --to DIR writes files: it takes no --chat", "--both also forks the conversation")
+        raise errors.UsageError("restore --to DIR writes files, so it does not accept --chat", "--both also forks the conversation")
     places = [os.path.normpath(os.path.join(options.directory, name)) for name in options.into]
     target = target_of(context, point)
     report = materialise(context, point, places, skip_damaged=options.skip_damaged, dry_run=options.dry_run)

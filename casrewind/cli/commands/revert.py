@@ -94,7 +94,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
 
     def agreed_twice(plan: Plan) -> bool:
         marked = [item.path for item in plan.merged if item.conflicts]
-        return bool(question(plan)) and (not marked or agreed(f"Write markers of conflicts into {restored.first_names(marked)}?"))
+        return bool(question(plan)) and (not marked or agreed(f"Write conflict markers into {restored.first_names(marked)}?"))
 
     asking = agreed_twice if options.conflicts == path_merger.MARKERS and question.waits else question
 

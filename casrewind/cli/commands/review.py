@@ -111,7 +111,7 @@ def _end_of(named: Words, ref: str) -> Side:
 def _lines(found: "Review", view: "TurnView", options: "ParsedOptions") -> Iterator[Line]:
     form, is_inside, columns = form_of(options), bool(os.environ.get(launch.INSIDE)), terminal_width()
     if form.name == SUMMARY:
-        since = "nothing is marked as looked at yet; since the first checkpoint, {}" if found.marked_ns is None else "since you looked, {}"
+        since = "nothing is marked as reviewed yet; since the first checkpoint, {}" if found.marked_ns is None else "since you looked, {}"
         yield styled((since.format(age_in_words(found.marked_ns or found.start.created_ns)) + ":", DIM))
         highest = max((row.n for row in found.rows if isinstance(row, Turn)), default=1)
         writer = RowWriter(view, columns, highest, names_sessions=not is_inside)
@@ -123,7 +123,7 @@ def _lines(found: "Review", view: "TurnView", options: "ParsedOptions") -> Itera
     makers = _names_of_makers(found.makers)
     yield from comparison_lines(found.difference, form, columns, makers=makers)
     if form.name == SUMMARY and _UNKNOWN in makers.values():
-        yield styled((f"{_UNKNOWN}: only a restore did it, or nobody saw who did", DIM))
+        yield styled((f"{_UNKNOWN}: only a restore changed it, or the author is unknown", DIM))
 
 
 def _changed_nothing(row: Row) -> bool:

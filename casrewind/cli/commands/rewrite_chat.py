@@ -36,10 +36,10 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     planned = change.plan()
     done()
     print_lines(removed_prompts(planned), sys.stderr)
-    remark(f"The conversation of {point.id} will be cut in its own session; a copy of it as it is now is kept beside it:")
+    remark(f"The conversation of {point.id} will be shortened in its own session; casrewind keeps a copy of it as it is now:")
     remark(f"  {printable(planned.transcript)}")
     sys.stderr.write(f"Type {_WORD} to do it: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != _WORD:
-        raise errors.UsageError(f"nothing was changed: rewrite-chat wants the word {_WORD} typed, on standard input")
+        raise errors.UsageError(f"nothing was changed: to go ahead, type {_WORD} on standard input")
     return print_rewound(change.carry_out(), options)

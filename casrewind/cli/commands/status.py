@@ -125,7 +125,7 @@ def _print_status(
         print_line(line)
     _print_remote(context)
     for item in seen:
-        event = f"last active {age_in_words(item.event_ns)}" if item.event else "when it was active is not known"
+        event = f"last active {age_in_words(item.event_ns)}" if item.event else "casrewind does not know when it was active"
         point = f"; last checkpoint {item.checkpoint}, {age_in_words(item.checkpoint_ns)}" if item.checkpoint else ""
         print_line(f"  {printable(item.agent):<11}  {'runs now; ' if item.running else ''}{event}{point}")
     if not connected:

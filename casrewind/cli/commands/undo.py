@@ -84,8 +84,8 @@ def _refuse_foreign_step(context: "Context", command: str, step: Step) -> None:
     made = context.store.checkpoint(step.safety)
     if own and made is not None and made.more.by_session not in ("", own):
         raise errors.NothingToUndo(
-            f"nothing was changed: {step_in_words(context, step)} is of another session",
-            f"a person takes it back in a terminal: "
+            f"nothing was changed: {step_in_words(context, step)} belongs to another session",
+            f"you can take it back in a terminal: "
             f"casrewind {command}"
         )
 

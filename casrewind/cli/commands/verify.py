@@ -63,10 +63,10 @@ def _print_verified(found: Verified, *, quick: bool) -> None:
         print_line(f"  {problem.kind} {problem.id[:16]}: {printable(problem.detail)}")
     if any(problem.affects for problem in found.problems):
         print_line("  --json names every checkpoint and path that is affected")
-    print_line(f"  what is not named here can still be restored: {as_typed('restore REF --skip-damaged')}, or restore REF -- PATH")
+    print_line(f"  everything else can still be restored: {as_typed('restore REF --skip-damaged')}, or restore REF -- PATH")
     if not found.repaired:
-        print_line("  casrewind verify --repair mends what can be mended")
-    print_line(f"  {as_typed('save')} stores again what the project still holds, and so mends older checkpoints that miss it")
+        print_line("  casrewind verify --repair repairs what can be repaired")
+    print_line(f"  {as_typed('save')} stores again what the project still has, and so repairs older checkpoints that lack it")
 
 
 def _verified_json(found: Verified) -> Shape:

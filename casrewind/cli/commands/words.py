@@ -229,7 +229,7 @@ class Words:
             return ""
         from ..show.restored import turn_name
 
-        return f"numbers moved in the last minute: @1 is now {turn_name(newest).removeprefix('@1 ')}"
+        return f"the numbers changed in the last minute: @1 is now {turn_name(newest).removeprefix('@1 ')}"
 
     def before_change(self, word: str) -> str:
         """The words that restore a path to before the newest of the last turns that changed it, else as it was last saved."""

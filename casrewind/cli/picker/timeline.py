@@ -296,7 +296,7 @@ class TimelineModel:
             except errors.StoreDamaged as error:
                 if wishes.skip_damaged or code_chat_or_both == CHAT or self._context.store.is_interrupted(self._context.root.key):
                     raise
-                question = "Damaged in the store. Leave alone what is damaged, and plan all the rest?"
+                question = "Damaged in the store. Leave the damaged files alone, and plan everything else?"
                 _decline_unless_yes(ask(Proposal(Line(question), [Line(printable(error.problem))])))
                 wishes.skip_damaged = True
 

@@ -44,9 +44,9 @@ def unsaved_in_words(found: "Unsaved | str | None") -> tuple[str, str]:
     """Returns (whether the files of now are saved, the checkpoint that those differ from which are not, or ""). `found`: or why
     that is not known."""
     if not isinstance(found, tuple):
-        return f"it is not known whether the files of now are saved: {found or 'no checkpoint yet'}", ""
+        return f"casrewind does not know whether the current files are saved: {found or 'no checkpoint yet'}", ""
     if not found.files:
-        return "all files are saved" + (", but for what is not captured" if found.has_left_out else ""), ""
+        return "all files are saved" + (", except what is not captured" if found.has_left_out else ""), ""
     name, word = ("the newest checkpoint", "last") if found.is_newest else (f"the restored checkpoint {found.point.id}", found.point.id)
     differ, them = ("differs", "it") if found.files == 1 else ("differ", "them")
     left = f", as the {found.step} left {them}" if found.step else ""

@@ -74,7 +74,7 @@ def _refuse_to_replace(place: str) -> None:
         return
     except OSError as error:
         raise errors.WorkspaceError(f"cannot look at {printable(place)}: {reason_of(error)}", "give another FILE") from error
-    raise errors.ContentInTheWay(f"{printable(place)} is there, and is no page of casrewind", "remove it, or give another FILE")
+    raise errors.ContentInTheWay(f"{printable(place)} already exists, and is not a page of casrewind", "remove it, or give another FILE")
 
 
 def _first(names: Sequence[str]) -> str:

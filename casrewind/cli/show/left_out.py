@@ -39,7 +39,7 @@ def lines_of_all_ignored(found: "Ignored") -> Iterator[Line]:
     """A line for each of the entries, found without a limit."""
     guessed = _find_guessed(found)
     yield from _list_entries("not protected, because git ignores it:", _find_unprotected(found))
-    yield from _list_entries(f"also left out, by names of what tools make again ({_count_files(found, guessed)}):", guessed)
+    yield from _list_entries(f"also left out, because tools make them again ({_count_files(found, guessed)}):", guessed)
     if found.unreadable is not None:
         yield Line(f"{printable(found.unreadable or b'.')} cannot be read: more may be left out")
     elif not found.entries:

@@ -83,7 +83,7 @@ def machines_lines(found: "PushedMachines", url: str) -> list[str]:
     if not found.shown and not found.rest:
         return [f"no machine has pushed to {url}"]
     own = " (*: this one)" if any(one.is_own for one in found.shown) else ""
-    lines = [f"{plural(len(found.shown), 'machine')} on {url}, the last push first{own}"]
+    lines = [f"{plural(len(found.shown), 'machine')} on {url}, the newest push first{own}"]
     names = [cut_to(one.name, _MACHINE) for one in found.shown]
     for name, one in zip(names, found.shown, strict=True):
         newest = one.newest

@@ -131,7 +131,7 @@ def materialised_lines(report: "Materialised", name: str, given: Sequence[str]) 
         own = f" ({each.from_worktree:,} from the worktree)" if each.from_worktree else ""
         yield Line(f"wrote {plural(each.files, 'file')} to {printable(directory)}{own} in {each.seconds:.1f} s{commit}")
         if each.origin_problem:
-            yield Line(f"  its origin could not be noted ({each.origin_problem}): casrewind take needs --base {report.target} for it")
+            yield Line(f"  casrewind could not note its origin ({each.origin_problem}): casrewind take needs --base {report.target} for it")
     if report.carried:
         named = [f"{printable(path)} ({human_size(number)})" for path, number in report.carried[:_NAMED]]
         rest = report.carried[_NAMED:]
@@ -274,7 +274,7 @@ def what_stays_lines(machine: str, turns: "Sequence[Turn]") -> Iterator[Line]:
 def unknown_lines(turns: "Sequence[Turn]") -> Iterator[Line]:
     """The turns that a revert leaves out."""
     if turns:
-        yield Line(f"NOTE: not taken back, because it is not known what they changed: {', '.join(f'@{turn.n}' for turn in turns)}")
+        yield Line(f"NOTE: not taken back, because casrewind does not know what they changed: {', '.join(f'@{turn.n}' for turn in turns)}")
 
 
 def _inexact_note(report: "Restored", state: str) -> Iterator[Line]:

@@ -72,7 +72,7 @@ def _next_lines(report: "Rewound", *, is_inside: bool) -> Iterator[Line]:
 
 def _conversation_lines(chat: "Chat | None", *, is_inside: bool) -> Iterator[Line]:
     if chat is None:
-        yield Line(f"{'  ' if is_inside else ''}nothing was said before that: start a new session in the client")
+        yield Line(f"{'  ' if is_inside else ''}there is nothing before that: start a new session in the client")
     elif is_inside and chat.inside:
         yield Line(f"  to go on from there: {chat.inside}", is_whole=True)
     elif is_inside:
@@ -89,7 +89,7 @@ def forks_lines(forks: "Forks", directories: Sequence[str]) -> Iterator[Line]:
     for words in forks.notes:
         yield Line(f"casrewind: note: {words}", is_remark=True)
     if forks.is_empty:
-        yield Line("nothing was said before that: start a new session there")
+        yield Line("there is nothing before that: start a new session there")
     elif forks.dry_run:
         places = enumerated(list(map(printable, directories)))
         yield Line(f"would fork the conversation {session_in_words(forks.agent, forks.session)} for {places}")

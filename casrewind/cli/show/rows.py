@@ -244,7 +244,7 @@ def reviewed_lines(what: str, before: Sequence[Row], left: Sequence[Row], *, nam
     """That `what` was marked as looked at, and what that makes of rows that were new `before`, and of those that are new now.
     `names_old`: with what is no longer new."""
     new, old = {_identity(row) for row in left}, {_identity(row) for row in before}
-    yield Line(f"marked as looked at: {what}")
+    yield Line(f"marked as reviewed: {what}")
     parts = (
         ("no longer new", [row for row in before if _identity(row) not in new]),
         ("new again", [row for row in left if _identity(row) not in old]),
@@ -285,7 +285,7 @@ def words_of(row: Row | LookedAt, points: Mapping[str, Checkpoint], marks: Mappi
         title = done_title(row.kind, row.target, row.safety, points, marks, sides, origin=row.reversed.origin, is_short=True)
         title = title.removesuffix(ending) + (", with what was edited after it" if row.loose else "")
         return RowWords(title + _while_running(row.during), ending, _note_on_changes(row.changes, unclear=row.unclear, damaged=row.damaged))
-    return RowWords("-- you looked up to here" if isinstance(row, LookedAt) else "older checkpoints are not here")
+    return RowWords("-- reviewed up to here" if isinstance(row, LookedAt) else "older checkpoints are not here")
 
 
 def searchable_texts(row: Row | LookedAt, words: RowWords) -> str:
@@ -386,7 +386,7 @@ def end_in_words(turn: Turn) -> str:
     """A turn's marks, and what more a person has to know of its end: it still runs, was not seen, or not saved. Else ""."""
     more = ""
     if turn.not_saved:
-        more = f"{NOT_SAVED}: its change has edits of the turns beside it"
+        more = f"{NOT_SAVED}: its change may contain edits of the turns beside it"
     elif turn.running:
         return f"running{'' if turn.agent == RUN else ', or stopped with Esc'}: what it changed so far"
     elif turn.mixed:

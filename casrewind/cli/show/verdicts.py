@@ -33,7 +33,7 @@ def verdict_sentence(verdict: Verdict, store: str, saved: str = "") -> str:
             return f"{what} is ignored, unless another rule includes it{where}"
         return f"{name} is ignored{where}"
     if verdict.reason == ignored.BEHIND_LINK:
-        return f"{name} is a link: a save captures the link, and not what is behind it"
+        return f"{name} is a link: a save captures the link, and not its target"
     if verdict.reason == domains.NOT_ON_DISK:
         return f"{name} is not on this disk, but in a cloud: a save keeps a file that did not change as the newest checkpoint has it"
     if verdict.reason == domains.BUILT_IN:

@@ -236,7 +236,7 @@ def print_hook_failures(*directories: str) -> None:
 
     lines = [line for directory in directories for line in FailureLog(directory).take_unseen_lines()]
     if lines:
-        more = f" ({len(lines)} of these since you were told last; the store's log has them all)" if len(lines) > 1 else ""
+        more = f" ({len(lines)} of these since the last message; the store's log has them all)" if len(lines) > 1 else ""
         print_error(f"note: a hook could not do all of its work: {lines[-1]}{more}")
 
 

@@ -121,7 +121,7 @@ def test_gc_frees_wholly_dead_packs_first(disk, casrewind, root, home, settings,
     assert result.code in (0, 13), result
     assert room(disk) - before > 200_000, result
     if result.code:
-        assert re.search(r"forgot 11 checkpoints and freed [23]\d\d,\d\d\d bytes", result.err), result
+        assert re.search(r"deleted 11 checkpoints and freed [23]\d\d,\d\d\d bytes", result.err), result
     whole(casrewind, root, settings)
 
 
@@ -140,7 +140,7 @@ def test_gc_says_how_many_bytes_it_needs_and_needs_no_more(disk, casrewind, root
     assert (store_of(home) / "ballast").exists()
     whole(casrewind, root, settings, [newest])
     again = casrewind("gc", "--max-count", "1", "--max-age", "1s", code=13)
-    assert "forgot 0 checkpoints and freed 0 bytes" in again.err and f"needs {needed:,} bytes" in again.err
+    assert "deleted 0 checkpoints and freed 0 bytes" in again.err and f"needs {needed:,} bytes" in again.err
     unfill(disk, needed - room(disk))
     before = room(disk)
     casrewind("gc", "--max-count", "1", "--max-age", "1s", code=0)
