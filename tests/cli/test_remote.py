@@ -179,7 +179,7 @@ def test_remove_forgets_the_remote_and_leaves_what_was_pushed(sandbox, url, tmp_
     )
     assert not key.exists()
     assert sandbox("push", code=17).err == "casrewind: this project has no remote; casrewind remote add URL gives it one\n"
-    assert len([path for path in (tmp_path / "bucket").rglob("0*") if path.is_file()]) == 1
+    assert len([path for path in (tmp_path / "bucket").rglob("0000*") if path.is_file()]) == 1
 
 
 def test_a_purge_says_that_the_remote_may_hold_it_and_the_next_push_ends_that(sandbox, url, tmp_path):

@@ -153,7 +153,8 @@ def test_a_ci_job_that_failed_goes_on_at_home(world):
     failed = 0
     for step in job["steps"]:
         if "run" in step and (not failed or step.get("if") == "always()"):
-            failed = failed or runner.run(step["run"], "shop", shell=("bash", "-ec"), code=None).returncode
+            code = runner.run(step["run"], "shop", shell=("bash", "-ec"), code=None).returncode
+            failed = failed or code
         assert "run" in step or step["uses"].startswith("actions/checkout@")
     assert failed == 1, "the client ended with its model's error"
     shutil.rmtree(runner.place)
