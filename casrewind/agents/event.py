@@ -95,6 +95,15 @@ class Event(NamedTuple):
         return self.name == SUBAGENT_STOP and self.trigger != ""
 
 
+def event_without_payload(agent: str, name: str, trigger: str, session: str, transcript: str) -> Event:
+    """An event that no hook reported."""
+    return Event(
+        agent=agent, name=name, trigger=trigger, tier="", session=session, transcript=transcript, prompt_id="", message_id="", turn_id="",
+        tool_use_id="", prompt="", tools=(), source="", reason="", root=None, cwd="", parent="", subagent="", command=None, env_file="",
+        pid=0, budget=0.0, partial=False,
+    )  # fmt: skip
+
+
 def read_event(client: Client, payload: bytes, environ: Mapping[str, str], name: str = "") -> Event:
     """Parse the payload. `name`: the event's name if the client passes it on the command line. Raises only
     MalformedEvent, whatever the bytes are."""

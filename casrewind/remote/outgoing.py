@@ -7,7 +7,7 @@ the last turn were in no checkpoint. And a file leaves the machine of which nobo
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from .. import agents, errors, programs
+from .. import agents, environment, errors, programs
 from .._typing import NamedTuple
 from ..agents import client_process, run_program
 from ..change.receipt import MOST_IGNORED
@@ -18,6 +18,7 @@ from ..model.checkpoint import SAFETY, Checkpoint
 from ..model.manifest import DIR
 from ..store import push_notes
 from ..store.reachability import HOLDS, reference_of_file
+from ..upkeep.conversation_rest import save_killed_session
 from ..upkeep.save import Saved, save
 from ..upkeep.unprotected import find_unprotected, name_of
 from .piece import CONTAINER, CONTENT
@@ -40,7 +41,8 @@ def save_first(context: Context) -> SavedFirst:
     if why_not:
         return SavedFirst(why_not=why_not)
     try:
-        return SavedFirst(save(context))
+        killed = save_killed_session(context, transcripts=environment.configuration().transcripts)
+        return SavedFirst(killed or save(context))
     except (errors.CasrewindError, OSError) as error:
         return SavedFirst(problem=str(error))
 

@@ -1,16 +1,19 @@
-"""Stores what a client wrote of a conversation after the hook of a turn's end.
+"""Stores what a client wrote of a conversation and no hook was told of: after the hook of a turn's end, or in a turn that a kill cut short.
 
 The danger prevented here: another machine goes on without the last answer. A client writes the end of a turn after the
 hook, and a hook cannot wait for that: the client waits for the hook. So before checkpoints leave this machine, the rest
-is stored with one more checkpoint, which has the files of the turn's end.
+is stored with one more checkpoint, which has the files of the turn's end. A client that is killed calls no hook: what it left is saved
+as the end of its session.
 """
 
 import io
 import os
+import time
 from functools import partial
 
 from .. import agents, errors
-from ..agents import session_files, transcript_position
+from ..agents import client_process, session_files, transcript_position
+from ..agents.event import event_without_payload
 from ..context import Context
 from ..history import conversation as conversations
 from ..model import checkpoint as checkpoints
@@ -18,7 +21,8 @@ from ..model import cursor as cursors
 from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.diff import Counts
-from .save import PROMPT, redraft
+from . import agent_event
+from .save import PROMPT, Saved, redraft
 
 _ENDS = frozenset({"turn_end", "session_end"})
 
@@ -48,6 +52,25 @@ def store_rest(context: Context, *, transcripts: bool) -> Checkpoint | None:
             transcript=manifest.Entry(manifest.FILE, 0o600, count, 0, digest, chunks=chunks),
         )
         return context.store.publish(writer, draft, partial(redraft, context, writer, draft, None))
+
+
+def save_killed_session(context: Context, *, transcripts: bool) -> Saved | None:
+    """Make the checkpoint that the client of the newest session would have made at its end, if it died in the middle of a turn. None if
+    none did, or if a later one of its session is there. Raises as a save does."""
+    found = next((one for one in context.store.sessions.all() if one.worktree == context.root.key.hex()), None)
+    if found is None or not found.running or found.pid <= 0:
+        return None
+    newest = context.store.newest_of_agents(context.root.key).get(found.agent)
+    is_its_own = newest is not None and newest.session == found.session and newest.trigger not in _ENDS
+    if not is_its_own or client_process.is_alive_or_unknown(client_process.ClientProcess(found.pid, found.pid_start)):
+        return None
+    client = agents.load_client(found.agent)
+    name = next((name for name, trigger in client.events.triggers.items() if trigger == "session_end"), "")
+    event = event_without_payload(found.agent, name, "session_end", found.session, found.transcript)
+    homes = client.accepted_transcript_homes(context.homes.home, context.homes.environ)
+    saved = agent_event.record_event(context, event, time.time_ns(), homes, transcripts=transcripts)
+    context.store.sessions.record(found._replace(running=False, event=name, updated_ns=time.time_ns()))
+    return saved
 
 
 def _read_if_newer(context: Context, head: Checkpoint, cursor: cursors.Cursor) -> bytes:

@@ -1,5 +1,6 @@
 """A push that a person types saves the files of now first, and names the new files; so does an export of the newest state."""
 
+import json
 import os
 import resource
 import subprocess
@@ -162,3 +163,38 @@ def test_an_export_of_an_earlier_checkpoint_saves_nothing(machine, root):
     line = [sys.executable, "-m", "casrewind", "-C", str(root), "export", first]
     done = subprocess.run(line, env=machine.environment, capture_output=True, check=True)
     assert done.stderr.decode().startswith(f"exported 1 checkpoint {first}, ") and len(points(machine)) == 1
+
+
+@pytest.fixture
+def killed(machine, root):
+    """A client that was killed in the middle of a turn: files and its transcript have what no hook was told of."""
+    client, process = Client(machine, root), subprocess.Popen(["sleep", "1000"])
+    lines = client.transcript.read_bytes().splitlines(keepends=True)
+    client.transcript.write_bytes(b"".join(lines[: len(lines) // 2]))
+    client.send(client.payload("UserPromptSubmit.prompt", session_id=client.transcript.stem), CLAUDE_PID=str(process.pid))
+    client.transcript.write_bytes(b"".join(lines))
+    plant(root, {"app.py": b"half of it\n"})
+    assert "a turn of claude is running" in machine("push", code=0).out
+    process.kill()
+    process.wait()
+    return client
+
+
+@pytest.mark.parametrize("words", [("push",), ("push", "--wait", "100s")])
+def test_what_a_killed_client_left_goes_along_with_its_conversation(machine, killed, tmp_path, url, words):
+    assert machine(*words, code=0).out.startswith("saved ")
+    last = points(machine)[0]
+    assert (last["trigger"], last["agent"], last["session"]) == ("session_end", "claude", killed.transcript.stem)
+    other = InProcess(tmp_path, tmp_path / "other", CASREWIND_REMOTE_KEY=KEY)
+    found = other.json("clone", url, "copy")
+    assert found["problems"] == [] and found["resume"] == f"claude --resume {killed.transcript.stem}" and found["receipt"]["conversation"]["exact"]
+    (there,) = (tmp_path / "other").rglob(f"{killed.transcript.stem}.jsonl")
+    last_message = json.loads(killed.transcript.read_bytes().splitlines()[-1])["uuid"]
+    assert last_message.encode() in there.read_bytes()
+    assert (tmp_path / "copy" / "app.py").read_text() == "half of it\n"
+    assert "saved" not in machine("push", code=0).out.replace("all files are saved", ""), "it is saved once"
+
+
+def test_what_a_killed_client_left_is_saved_without_its_conversation_where_none_is_wanted(machine, killed):
+    machine("push", code=0, CASREWIND_TRANSCRIPTS="no")
+    assert points(machine)[0]["trigger"] == "session_end"
