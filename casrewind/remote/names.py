@@ -42,11 +42,12 @@ class Name(NamedTuple):
 
 
 class NameEntry(NamedTuple):
-    """That a chain has a name: when that was put, by the server's clock, and the checkpoint that is meant, "" = the newest."""
+    """That a chain has a name: when that was put, by the server's clock, the checkpoint that is meant, "" = the newest, and the object."""
 
     put_ns: int
     chain: str
     checkpoint: str
+    object: str
 
 
 class Entries(NamedTuple):
@@ -96,8 +97,8 @@ def put_names(context: Context, remote: Remote, names: Sequence[Name]) -> list[s
     if point is None:
         raise errors.RemoteError("nothing of this project was pushed that could have a name", "save something, then push again")
     for name in names:
-        _put(remote, name, point.id)
-        if (state.chain, point.id) not in {entry[1:] for entry in find_entries(remote, name).found}:
+        put = _put(remote, name, point.id)
+        if put not in {entry.object for entry in find_entries(remote, name).found}:
             said.append(f"{name} does not count: this machine's clock is more than ten minutes behind the server's; set it, and push again")
     return said
 
@@ -141,7 +142,7 @@ def _those_that_count(remote: Remote, name: Name, listed: Sequence[ObjectInfo]) 
         elif _time_of(match[1]) + _BEHIND_NS < info.modified_ns:
             late.append(full_name(f"{name}", match[2]))
         else:
-            found.append(NameEntry(info.modified_ns, match[2], match[3]))
+            found.append(NameEntry(info.modified_ns, match[2], match[3], info.name))
     said = [f"{plural(foreign, 'object')} below the name {name} left out: not put by who has the key"] if foreign else []
     if late:
         shown = ", ".join(late[:TRIED]) + (", ..." if len(late) > TRIED else "")
@@ -149,9 +150,11 @@ def _those_that_count(remote: Remote, name: Name, listed: Sequence[ObjectInfo]) 
     return Entries(sorted(found, reverse=True), said)
 
 
-def _put(remote: Remote, name: Name, checkpoint: str = "") -> None:
+def _put(remote: Remote, name: Name, checkpoint: str = "") -> str:
     second = f"{_LAST_SECOND - days.now_ns() // 10**9:010}"
-    remote.objects.put_new(_name_of_entry(remote, name, second, remote.files.state.chain, checkpoint), b"")
+    entry = _name_of_entry(remote, name, second, remote.files.state.chain, checkpoint)
+    remote.objects.put_new(entry, b"")
+    return entry
 
 
 def _time_of(inverted: str) -> int:

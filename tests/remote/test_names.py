@@ -223,6 +223,12 @@ def test_an_entry_behind_the_server_is_left_out_and_named_there_and_here(machine
     assert found == wanted and f"left out: base.{other.chain()[:8]}: put by a clock" in said[0]
     found, said, asked = cloned("other")
     assert found == late and lists_all(asked) and f"left out: other.{other.chain()[:8]}" in said[0]
+    with other.open() as workspace:
+        assert names.put_names(workspace._context, other.remote(workspace), [names.base_of("new")]) != []
+    other.wrong = -9 / 1440
+    assert name_it(other, names.base_of("new")) == []
+    other.wrong = -11 / 1440
+    assert name_it(other, names.base_of("new")) != [], "an earlier entry of the same checkpoint is another one"
     other.wrong = -9 / 1440
     assert name_it(other, names.base_of("base")) == [] and cloned("base")[0] == late
 

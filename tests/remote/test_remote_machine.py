@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from casrewind import errors
 from casrewind.model import manifest
 from casrewind.model.retention import Limits
-from casrewind.remote import clone, collect, objects, old_chains, piece, push
+from casrewind.remote import clone, collect, names, objects, old_chains, piece, push
 from casrewind.remote.base_chain import BasePurged
 from casrewind.remote.chain import ChainReader
 from casrewind.remote.piece_names import all_pieces_of, holds_of
@@ -90,7 +90,7 @@ class Machines(RuleBasedStateMachine):
         self.truth = {}  # checkpoint: ({path: bytes}, label)
         self.purged = set()  # contents that a purge removed somewhere
         self.files = collections.defaultdict(dict)  # root: {path: bytes}
-        self.sites, self.gone, self.copied = [], [], set()
+        self.sites, self.gone, self.copied, self.bases = [], [], set(), []
         self.patch = pytest.MonkeyPatch()
         self.calendar = Calendar(self.patch)
         self.count = 0
@@ -422,6 +422,52 @@ class Machines(RuleBasedStateMachine):
         self.files[made.machine.root] = files
         self.sites.append(made)
 
+    @rule(pick=number, saves=st.booleans())
+    def name_a_base(self, pick, saves):
+        site = self.site(pick)
+        if saves:
+            self.save(site)
+        self.push_of(site)
+        self.calendar.day += 0.001  # of two in one second, any may count
+        with site.machine.open() as workspace:
+            said = names.put_names(workspace._context, site.machine.remote(workspace), [names.base_of("base")])
+        assert bool(said) == (site.machine.wrong < -600 / 86_400)
+        if not said:
+            newest = max((point for point in site.machine.points().values() if not point.more.machine), key=lambda point: point.seq)
+            self.bases.append((newest.id, site, site.machine.chain()))
+            DONE["bases"] += 1
+
+    def chosen(self, reference, *, by_names=True):
+        """(What a clone by a name takes, what it says of the name); None for nothing."""
+        config = clone.RemoteConfig(self.url, "laptop")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(clone, "Objects", lambda *a: self.calendar.of(objects.Objects(*a)))
+            if not by_names:
+                patch.setattr(names, "find_entries", lambda *_: names.Entries(()))
+            remote = clone.open_unjoined(config, self.sites[0].machine.environ, "", None)[0]
+            try:
+                found = clone._choose_checkpoint(remote, reference, None)
+            except errors.CheckpointNotFound:
+                return None, ""
+            return found.point.id, "; ".join(found.notes)
+
+    @rule(name=st.sampled_from(["sandbox", "sandbox", "laptop"]))
+    def a_name_leads_to_what_a_list_of_all_finds(self, name):
+        found, said = self.chosen(name)
+        wanted, _ = self.chosen(name, by_names=False)
+        assert found == wanted or "put by a clock" in said or "or more" in said, (found, wanted, said)
+        DONE["names"] += "found among all" not in said
+
+    @rule()
+    def a_base_is_the_one_that_was_named_last(self):
+        found, said = self.chosen("base")
+        assert found is None or found in {identity for identity, _, _ in self.bases}
+        if self.bases:
+            identity, site, chain = self.bases[-1]
+            if site in self.sites and site.line not in self.copied and site.machine.chain() == chain and not site.shaken:
+                assert found == identity, said
+                DONE["bases found"] += 1
+
     @rule(pick=number, other=number, path=st.sampled_from(PATHS), what=fault)
     def purge_elsewhere_and_push(self, pick, other, path, what):
         """One machine purges and pushes, then another one pushes, which may be a clone or a copy of it."""
@@ -576,5 +622,5 @@ def test_whatever_machines_do_every_checkpoint_arrives_and_none_is_lost(steps, s
     )  # fmt: skip
     print(", ".join(f"{number} {what}" for what, number in DONE.items()))
     often = min(DONE[what] for what in ("saves", "pushes", "checked", *(("pulls", "cuts") if steps >= 1000 else ())))
-    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"], DONE["deletions"], DONE["backups"], DONE["lists of days"])
+    rare = min(DONE["clones"], DONE["copies"], DONE["purges"], DONE["gcs"], DONE["states lost"], DONE["at once"], DONE["roll-ups"], DONE["pushes anew"], DONE["strangers"], DONE["deletions"], DONE["backups"], DONE["lists of days"], DONE["names"], DONE["bases"])
     assert often > 0 if steps < 1000 else (often > steps / 60 and rare > steps / 1000)
