@@ -233,7 +233,7 @@ def _choose_checkpoint(remote: Remote, reference: str, pair: Name | None) -> _Ch
         chains = pieces_of(remote, entries.found[:TRIED])
         with suppress(errors.CheckpointNotFound):
             found, point = _look_through(remote, chains, reference, name, place)
-            return _Chosen(found, point, [*notes, *_namesakes(remote, found, name, chains, is_all=len(entries.found) <= TRIED)])
+            return _Chosen(found, point, [*notes, *_namesakes(remote, found, name, chains, len(entries.found))])
         notes += [_LEFT_OUT.format(full_name(name, entry.chain)) for entry in entries.found[:TRIED]]
     chains = dict(chains_listed(remote))
     if not chains:
@@ -299,9 +299,12 @@ def _look_through(
 
 
 def _point_at(points: Sequence[Checkpoint], listed: Sequence[Checkpoint], place: str) -> Checkpoint | None:
-    """The checkpoint of a chain that a reference names behind the machine: last, prev, an id or the start of one."""
-    if place in NEWEST:
-        return listed[-NEWEST[place]] if len(listed) >= NEWEST[place] else None
+    """The checkpoint of a chain that a reference names behind the machine: last, prev, an id or the start of one. Raises
+    CheckpointNotFound: what another machine of that name has before its newest one is not meant."""
+    if place in NEWEST and listed:
+        if len(listed) < NEWEST[place]:
+            raise errors.CheckpointNotFound("that machine has pushed one checkpoint only", "MACHINE:last names it")
+        return listed[-NEWEST[place]]
     found = [point for point in points if point.id.startswith(place)] if len(place) >= LEAST_PREFIX else []
     return found[0] if len(found) == 1 else None
 
@@ -314,20 +317,23 @@ def _is_named(found: ChainRecords, name: str) -> bool:
 
 
 def _namesakes(
-    remote: Remote, found: ChainRecords, name: str, chains: Mapping[str, Sequence[PieceInfo]], *, is_all: bool = True
+    remote: Remote, found: ChainRecords, name: str, chains: Mapping[str, Sequence[PieceInfo]], entries: int = 0
 ) -> list[str]:
-    """That several machines have the name that was given. Only the newest of these chains are looked at. `is_all`: no others have it."""
+    """That several machines have the name that was given. Only the newest of these chains are looked at. `entries`: how many led to these
+    and others, 0 = they are all chains. A chain that an entry leads to, and that says another name, is named."""
     if len(chains) < 2:
         return []
     newest = sorted(chains.items(), key=lambda one: -max(piece.modified_ns for piece in one[1]))
     with ThreadPoolExecutor(8) as threads:
         machines = [*threads.map(lambda one: name_of_chain(remote, one[1]) or "", newest[:_NAMESAKES])]
+    renamed = [chain for (chain, _), one in zip(newest, machines, strict=False) if entries and one not in ("", name)]
+    said = [_LEFT_OUT.format(full_name(name, chain)) for chain in renamed]
     if (number := machines.count(name)) < 2:
-        return []
+        return said
     others = [full_name(name, chain) for (chain, _), one in zip(newest, machines, strict=False) if one == name and chain != found.chain]
     shown = ", ".join(others[:_MACHINES_NAMED]) + (", ..." if len(others) > _MACHINES_NAMED else "")
-    more = "" if is_all and len(newest) <= _NAMESAKES else " or more"
-    return [f"{name}: the newest of {number}{more} machines of that name ({full_name(name, found.chain)}); the others: {shown}"]
+    more = "" if entries <= TRIED and len(newest) <= _NAMESAKES else " or more"
+    return [*said, f"{name}: the newest of {number}{more} machines of that name ({full_name(name, found.chain)}); the others: {shown}"]
 
 
 def _records_for_new_project(context: Context, found: ChainRecords, point: Checkpoint, *, everything: bool) -> Arriving:

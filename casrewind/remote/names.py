@@ -111,7 +111,7 @@ def find_entries(remote: Remote, name: Name) -> Entries:
     if len(listed) == _ONE_PAGE:
         last = listed[-1].name[len(place) + 1 :][:10]
         newest = entries.found[0].put_ns if entries.found else 0
-        if not newest or (last.isdigit() and newest <= _time_of(last) + _BEHIND_NS):
+        if not newest or (last.isdecimal() and newest <= _time_of(last) + _BEHIND_NS):
             return _those_that_count(remote, name, remote.objects.list(place))
     return entries
 

@@ -222,7 +222,7 @@ def test_a_damaged_piece_is_named_with_exit_code_3_and_the_rest_is_taken(sandbox
     plant(sandbox.root, {"app.py": b"two\n"})
     sandbox("save", code=0)
     sandbox("push", code=0)
-    path = max(path for path in (tmp_path / "bucket").rglob("0*") if path.is_file())
+    path = max(path for path in (tmp_path / "bucket").rglob("000000000*") if path.is_file())
     data = bytearray(path.read_bytes())
     data[-50] ^= 1
     path.chmod(0o600)

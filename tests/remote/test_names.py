@@ -151,6 +151,9 @@ def test_a_machine_with_another_name_is_not_found_by_the_one_before(machine_of, 
     assert cloned("after")[:2] == (newest, ())
     found, said, asked = cloned("before")
     assert found == of_other and not lists_all(asked)
+    assert said == (f"left out: the entry of before.{machine.chain()[:8]}: its chain does not say so, or cannot be read",)
+    with pytest.raises(errors.CheckpointNotFound, match="pushed one checkpoint only"):
+        cloned("before:prev")
     other.tampered = calendar.of
     for entry in entries_of(machine.url):
         if other.chain() in entry.name:
