@@ -71,7 +71,7 @@ def test_what_makes_a_second_copy_elsewhere_is_restore_to(casrewind, word):
     assert "casrewind restore REF --to DIR" in refused and "did you mean" not in refused and refused.count("\n") == 1
 
 
-@pytest.mark.parametrize("line", ["watch", "watch --idle 2h", "install claude --resident", "install --no-resident"])
+@pytest.mark.parametrize("line", ["install claude --resident", "install --no-resident"])
 def test_words_of_an_earlier_version_say_that_the_helper_is_gone(casrewind, line):
     refused = casrewind(*line.split(), code=64).err
     assert "the background helper is gone, and nothing needs it" in refused and "did you mean" not in refused

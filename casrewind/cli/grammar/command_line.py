@@ -25,13 +25,12 @@ _ELSEWHERE = {
 }  # fmt: skip
 """Other tools' names for our commands."""
 _IN_A_DIRECTORY = "casrewind restore REF --to DIR writes a checkpoint into a directory of its own"
-_GONE = "the background helper is gone, and nothing needs it: a save compares all files itself"
 _INSTEAD = {
     "annotate": "casrewind blame PATH shows who wrote each line", "branch": _IN_A_DIRECTORY, "checkout": _IN_A_DIRECTORY,
     "init": "none is needed: casrewind save makes the first checkpoint, casrewind install connects an agent",
     "stash": "casrewind save keeps the files as they are now, casrewind restore REF brings them back",
     "tag": "casrewind pin REF LABEL names a checkpoint and keeps it",
-    "watch": _GONE, "worktree": _IN_A_DIRECTORY,
+    "worktree": _IN_A_DIRECTORY,
 }  # fmt: skip
 """What does here what other tools, or earlier versions, have a command for."""
 _GONE_OPTIONS = frozenset({"--resident", "--no-resident"})
@@ -341,7 +340,7 @@ def unknown_option_error(name: str, command: str | None, known: dict[str, Option
             meant = next((word for word in behind if word in having), having[0])
             return errors.UsageError(f"the option {name} goes after its command", f"as in: casrewind {meant} {name}")
     if name in _GONE_OPTIONS:
-        return errors.UsageError(f"unknown option {name}", _GONE)
+        return errors.UsageError(f"unknown option {name}", "the background helper is gone, and nothing needs it")
     visible = (word for word, option in known.items() if command is None or option.help is not None)
     hint = f"{did_you_mean(name, visible)} casrewind {f'{command} ' if command else ''}--help shows more".lstrip()
     return errors.UsageError(f"{command} has no option {name}" if command else f"unknown option {name}", hint)
