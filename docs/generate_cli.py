@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 HEAD = """# The command line
 
-`docs/generate_cli.py` writes this page from the table of commands. Change the table, not this page.
+`docs/generate_cli.py` generates this page from the commands in `casrewind/cli/commands`. Edit those files, not this page.
 
 ## Names for a checkpoint (REF)
 
@@ -25,17 +25,17 @@ HEAD = """# The command line
 | `it works` | a label. If several checkpoints have it, the newest one in this worktree. casrewind refuses labels that look like another REF in this table |
 | `10m`, `2h`, `1h30m`, `3d` | the newest checkpoint that is at least so old |
 | `14:30`, `yesterday`, `yesterday 18:00`, `2026-11-20`, `2026-11-20 18:00` | the newest checkpoint before that time. A date without a time means the end of that day |
-| `c6b1a923358ed39`, `c6b1` | an id, or its first 4 or more characters, if no other id begins with them |
+| `c6b1a923358ed39`, `c6b1` | an id, or at least its first 4 characters, if no other id starts with them |
 | `remote:@1`, `remote:after:@1`, `remote:last` | a checkpoint that you pulled from the other machine, if there is only one |
 | `sandbox-4:@1`, `sandbox-4:after:@1`, `sandbox-4:last` | a checkpoint that you pulled from the machine `sandbox-4` |
 
-`show @1`, `diff @1` and `log` show what changed from the prompt until the agent had finished. If no checkpoint is old enough for a
+`show @1`, `diff @1` and `log` show what changed between the prompt and the end of the agent's turn. If no checkpoint is old enough for a
 time, casrewind exits with 15. Turns, `last`, `prev` and times mean only checkpoints of the current worktree, and never
 safety checkpoints.
 
 After the name of a machine, you can type any REF of this table except a bare number. `list --remote` lists the checkpoints of other machines. `restore`, `back`, `show`, `diff`,
 `cat`, `pin` and `unpin` accept them, but `revert` does not. With `--keep-edits`, `restore` and `back` merge what both machines did since the newest state that
-both had. A REF without the name of a machine always means a checkpoint of this machine.
+both had. A REF without a machine's name always means a checkpoint of this machine.
 
 ## Paths
 
@@ -98,7 +98,7 @@ makes a new plan before a restore.
 | space, `J`, `K` | choose a file or a directory; `J` and `K` choose while you move; in an open file, choose a hunk |
 | `c`, `t`, `b` | restore files, fork the conversation, or do both, to before the turn, edit or restore of the row, or to its save. If you chose files or hunks, the picker restores only these. In an open file, and in filtered files, you must choose something first. The picker shows the plan and asks |
 | `x` | take back what the turn changed, or only the chosen files and hunks, or the open file, and keep later changes. The picker shows the plan and asks |
-| `i` | shorten the conversation in its own session; the picker asks, and keeps a copy |
+| `i` | cut the conversation back in the same session; the picker asks, and keeps a copy |
 | `u`, `U`, `r` | undo, undo even files that were edited later, or redo. The picker shows the plan and asks |
 | `o` | finish or reverse an interrupted restore |
 | `p`, `l` | pin or unpin a checkpoint; label it, which also pins it |
@@ -129,13 +129,13 @@ CODES = """## Exit codes
 |---|---|
 | 0 | the command is done, even if it left out special files, ignored files or built-in excludes |
 | 1 | the command failed for another reason, which the message names |
-| 3 | the command is done, but left something out: a planned path, a missing path, or a file that was unreadable or kept changing. For bisect: several states may be the first bad one. For data from another machine: a file or a message is missing |
+| 3 | the command finished, but left something out: a planned path, a missing path, or a file that was unreadable or kept changing. For bisect: several states may be the first bad one. For data from another machine: a file or a message is missing |
 | 10 | there is no project here, or it has no checkpoints yet |
 | 11 | another command uses the store, or an interrupted restore needs `--continue` or `--abort` |
 | 12 | the store has a format that this version does not know |
 | 13 | the disk or the store has no space left |
 | 14 | casrewind refuses an unsafe path, a project directory, a file in the way that no checkpoint holds, an open database, or a store that other users can write to |
-| 15 | casrewind does not find the checkpoint, the file or the path, or finds several checkpoints; there is nothing to undo or redo; or the conversation continues in another directory |
+| 15 | casrewind cannot find the checkpoint, the file or the path, or more than one checkpoint matches; there is nothing to undo or redo; or the conversation continues in another directory |
 | 16 | casrewind cannot use an agent, its settings or its conversation; or the command of bisect does not tell good states from bad ones |
 | 17 | the remote is damaged, cannot be reached, or refused a request |
 | 20 | the store is damaged |
