@@ -203,8 +203,8 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 42_759),
-    Figure("modules", modules, 386),
+    Figure("lines of code", lines_of_code, 42_794),
+    Figure("modules", modules, 387),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 23),
     Figure("exceptions that are answers", answers, 1),

@@ -116,7 +116,7 @@ def test_a_command_is_answered_only_where_the_extension_hands_it_over(hooks):
         [sys.executable, "-m", "casrewind", "hook", "pi"], capture_output=True, cwd="/", env=hooks.casrewind.environment,
         input=json.dumps({"hook_event_name": "Command", "cwd": str(hooks.root), "prompt": "/casrewind list"}).encode(),
     )  # fmt: skip
-    assert "/casrewind res" in json.loads(done.stdout)["reason"]
+    assert "/casrewind r" in json.loads(done.stdout)["reason"]
 
 
 def test_at_finds_the_prompt_of_a_turn_of_this_session(hooks):

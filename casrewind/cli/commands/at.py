@@ -5,11 +5,11 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...change.restore import prepare_restore
 from ...context import Context
-from ...history import compare, conversation, lookup
+from ...history import conversation, lookup
+from ...history.changes_back import ChangesBack
 from ...history.checkpoint_names import label_of
 from ...history.turn_view import TurnView
 from ...messages import age_in_words, plural
-from ...model.diff import count
 from ..grammar.options import JSON, NUMBER, Command, Option, positive_number
 from ..show.restored import first_changes, written_and_removed
 from ..terminal.lines import print_json, print_line
@@ -94,15 +94,12 @@ def _print_prompts(context: "Context", options: "ParsedOptions", done: Done) -> 
     found: list[Shape] = []
     mine = conversation.session_and_ancestors(context, conversation.whole_session(context, options.session or ""))
     turns = [turn for turn in TurnView(context).turns if turn.session in mine and turn.prompt_id and turn.before][:most]
-    seen = compare.scan_worktree(context) if turns else None
+    back = ChangesBack(context) if turns else None
     for turn in turns:
-        assert seen is not None
-        counts = count(compare.compare_to_checkpoint(context, seen, lookup.checkpoint(context, turn.before or "")).changes)
+        if back is None or (counts := back.count(turn)) is None:
+            continue  # nobody can go there
         age = "" if turn.started_ns is None else age_in_words(turn.started_ns)
-        found.append({
-            "n": turn.n, "entry": turn.prompt_id, "prompt": turn.prompt, "age": age,
-            "written": counts.added + counts.modified, "removed": counts.removed,
-        })  # fmt: skip
+        found.append({"n": turn.n, "entry": turn.prompt_id, "prompt": turn.prompt, "age": age, **counts._asdict()})
     done()
     if options.json:
         print_json({"turns": found})

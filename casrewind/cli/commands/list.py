@@ -10,6 +10,7 @@ from ... import errors, launch
 from ..._typing import TYPE_CHECKING
 from ...context import Context
 from ...history import lookup
+from ...history.changes_back import ChangesBack
 from ...history.checkpoint_names import REMOTE, ReferencePlace, is_listed, label_of, moment_of
 from ...history.review_mark import rows_with_mark
 from ...history.turn_view import TurnView
@@ -44,6 +45,7 @@ COMMAND = Command(
         flag("--all", "show every checkpoint, including safety checkpoints and those of other worktrees"),
         flag("--remote", "show checkpoints that you pulled from other machines, instead of this machine's"),
         flag("--oneline", "show one short line for each row"),
+        flag("--would", "show how many files would change if you went back to before each turn, instead of its paths"),
         flag("--reverse", "show the oldest first"),
         JSON,
     ),
@@ -151,6 +153,8 @@ def _is_in(sessions: dict[str, int | None] | None, session: str, moment: int) ->
 
 def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     """casrewind list."""
+    if options.would and (options.all or options.remote or options.oneline):
+        raise errors.UsageError("--would counts for each turn of the list; leave --all, --remote and --oneline out")
     if options.remote:
         return _list_remote(context, options, done)
     with context.store.hold_shared_lock():
@@ -162,7 +166,8 @@ def run(context: Context, options: "ParsedOptions", done: Done) -> int:
     done()
     damaged: list[Row] = []
     if options.json:
-        print_json(_list_json(timeline.view, points, rows, lookup.current_id(context)))
+        back = ChangesBack(context, timeline.view.seen) if options.would else None
+        print_json(_list_json(timeline.view, points, rows, lookup.current_id(context), back))
         damaged += filter(_is_damaged, rows)
     elif options.all:
         names = _worktree_names((point for point, _ in points), context.root.key)
@@ -365,11 +370,13 @@ def _moment_since(text: str) -> int:
     return found
 
 
-def _list_json(view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str) -> "dict[str, Iterator[Shape]]":
+def _list_json(
+    view: TurnView, points: Sequence[_Found], rows: Sequence[Row], current: str, back: ChangesBack | None = None
+) -> "dict[str, Iterator[Shape]]":
     from ..show import shapes
     return {
         "checkpoints": (shapes.checkpoint(point, marked, current, view.turn_of(point.id)) for point, marked in points),
-        "turns": (shapes.turn(view.with_changes_of_subagents(row)) for row in rows if isinstance(row, Turn)),
+        "turns": (shapes.turn(view.with_changes_of_subagents(row), back) for row in rows if isinstance(row, Turn)),
         "rows": map(shapes.row, rows),
     }  # fmt: skip
 
@@ -391,9 +398,10 @@ def _print_rows(
     others = sum(map(chosen.is_elsewhere, view.turns))
     is_cut = chosen.selects_everything and not others
     highest, turns = (timeline.highest(), timeline.measured_turns()) if is_cut else (len(view.turns), view.turns)
-    writer = RowWriter(view, terminal_width(), highest, turns=turns)
+    back = ChangesBack(context, view.seen) if view.turns and (os.environ.get(launch.INSIDE) or options.would) else None
+    writer = RowWriter(view, terminal_width(), highest, turns=turns, back=back)
     if os.environ.get(launch.INSIDE):
-        writer = RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False)
+        writer = RowWriter(view, terminal_width(), highest, _PATHS, names_sessions=False, back=back)
     is_there = False
 
     def read() -> Iterator[Row]:

@@ -113,6 +113,7 @@ class ParsedOptions(_Namespace):
     older: bool
     open_files: bool
     oneline: bool
+    would: bool
     patch: bool
     path: "Any"  # one word or several, by command
     paths: list[str]

@@ -33,6 +33,7 @@ from .row_columns import COUNTS, RowLayout, RowText, lines_in_columns, narrow_li
 from .text import DIM, PIPED, SIGNS, Line, column_width, cut_to, description, styled
 
 if TYPE_CHECKING:
+    from ...history.changes_back import ChangesBack
     from ...history.turn_view import Maker, TurnView
 
 NOTHING, NOT_COUNTED = "nothing changed", "not counted"
@@ -48,6 +49,11 @@ _LEAST_TITLE = 18
 _OPERATION = 26
 """Columns of "undone: the restore to @2": a row of what is no turn has the columns of the others."""
 _LEAST_PATHS = 13
+_WOULD, _CURRENT, _UNKNOWN_WAY = "would change", "(current)", "not known"
+_COUNTED_FILES = 99
+"""More files than that are "99+": prompts need the columns, and the plan has the number."""
+_WAY = 16
+"""Columns of "would change 99+"."""
 _WHEN = 10
 """Columns of "12 min ago"."""
 _PIPED_PATHS = 26
@@ -80,14 +86,15 @@ class RowWriter:
 
     def __init__(
         self, view: "TurnView", columns: int = PIPED, highest: int | str = 1, names: int = _NAMES, *, names_sessions: bool = True,
-        prefix: str = "", turns: Sequence[Turn] | None = None,
+        prefix: str = "", turns: Sequence[Turn] | None = None, back: "ChangesBack | None" = None,
     ) -> None:  # fmt: skip
         """`columns`: those of the output. `highest`: the highest number that is printed. `names`: the paths that a row names
         at most. `names_sessions`: a turn's row has its agent and session. `prefix`: what stands in front of a number.
-        `turns`: the turns whose sessions determine the columns; None = all turns."""
+        `turns`: the turns whose sessions determine the columns; None = all turns. `back`: it counts for each turn what a restore
+        to before it would change, which then stands in place of the paths."""
         self._view, self._columns = view, columns
         self._names = names if columns < PIPED else min(names, _PIPED_NAMES)
-        self._highest, self._prefix = highest, prefix
+        self._highest, self._prefix, self._back = highest, prefix, back
         self._sides = sides_of(view.turns)
         self._names_sessions = names_sessions
         self._turns = view.turns if turns is None else turns
@@ -178,12 +185,24 @@ class RowWriter:
         if told := elsewhere_in_words(turn):
             below += (told,)
         found = found._replace(when=when, session=self._short_session(turn), below=below)
+        if self._back is not None:
+            return self._with_way_back(found, turn, self._back)
         if _has_counts(turn):
             found = self._with_changes(found, turn)
             return found._replace(counts=f"so far {found.counts}") if turn.running else found
         if turn.running:
             return found._replace(counts="so far", paths=(NOT_COUNTED,), total=1)
         return found._replace(counts=why_unknown(turn))
+
+    def _with_way_back(self, found: RowText, turn: Turn, back: "ChangesBack") -> RowText:
+        """The row with what the turn changed, and how many files would change if somebody went back to before it."""
+        counted = back.count(turn)
+        told = self._with_changes(found, turn) if turn.changes and not turn.damaged else found
+        if counted is None:
+            return told._replace(paths=(_UNKNOWN_WAY,), total=1, note="")
+        number = counted.written + counted.removed
+        shown = f"{_COUNTED_FILES}+" if number > _COUNTED_FILES else number
+        return told._replace(paths=(f"{_WOULD} {shown}" if number else _CURRENT,), total=1, note="")
 
     def _with_changes(self, found: RowText, row: Turn | Outside | Reset) -> RowText:
         """The row with its counts and paths. A file that came back under another name is one."""
@@ -214,7 +233,7 @@ class RowWriter:
             return RowLayout(columns, mark, 34, _WHEN + 5, _PIPED_PATHS, session)
         when = _WHEN + (5 if columns >= _WIDE else 0)
         left = columns - mark - when - COUNTS - session - (12 if session else 10)
-        title = min(max(left * 9 // 16, min(_OPERATION, left - _LEAST_PATHS)), 44)
+        title = min(max(left * 9 // 16, min(_OPERATION, left - _LEAST_PATHS)), 44) if self._back is None else left - _WAY
         return RowLayout(columns, mark, title, when, left - title, session)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from ... import agents
+from ..._typing import TYPE_CHECKING
 from ...fastjson import JsonObject
 from ...history.checkpoint_names import label_of
 from ...model import cursor as cursors
@@ -15,6 +16,9 @@ from ...model.domain import Skip
 from ...model.manifest import DIR, Entry
 from ...model.turn_records import Outside, Reset, Row, SavedRow, Turn
 from ...store.catalog import Marked
+
+if TYPE_CHECKING:
+    from ...history.changes_back import ChangesBack
 
 Shape = JsonObject
 
@@ -113,8 +117,9 @@ def unclear(found: Iterable[Change]) -> Shape:
     }
 
 
-def turn(found: Turn) -> Shape:
-    """A turn, or a subagent of one, as in list --json."""
+def turn(found: Turn, back: "ChangesBack | None" = None) -> Shape:
+    """A turn, or a subagent of one, as in list --json. `back`: it counts what a restore to before it would change."""
+    counted = None if back is None else back.count(found)
     return {
         "n": found.n,
         "name": found.name,
@@ -146,6 +151,7 @@ def turn(found: Turn) -> Shape:
         "not_saved": found.not_saved,
         "taken_back": found.taken_back,
         "branch": found.branch or None,
+        **({} if back is None else {"would_change": None if counted is None else counted._asdict()}),
     }
 
 
