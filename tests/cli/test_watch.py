@@ -1,6 +1,7 @@
 """casrewind watch: a real process, and real writers beside it."""
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -15,6 +16,7 @@ import pytest
 from casrewind.upkeep.watch import ProjectWatch, WatchOptions
 from casrewind.workspace import Settings, Workspace
 from casrewind.worktree.directory_watch import DirectoryWatch, OutOfWatches
+from support import output_schema
 from support.agent_turns import AgentTurns
 from support.sample_start import examples
 from support.shim import seconds
@@ -30,10 +32,10 @@ class Watching:
     def __init__(self, command, *options):
         words = [sys.executable, "-m", "casrewind", "-C", command.root, "watch", "--settle", "300ms", *options]
         self.lines, self._command = [], command
-        self.process = subprocess.Popen(words, env={**command.environment, "PYTHONUNBUFFERED": "1"}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen(words, env=command.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        self.until(lambda: any(" watching " in line for line in self.lines))
+        self.until(lambda: any(" watching " in line or line.startswith("{") for line in self.lines))
 
     def _read(self):
         for line in self.process.stdout:
@@ -89,6 +91,20 @@ def test_a_burst_is_one_checkpoint_and_one_line_and_the_end_says_how_many(watchi
     assert watch.end() == 0
     assert watch.lines[2].endswith(" +0 ~1 -0  a.txt") and "3 checkpoints" in watch.lines[3]
     assert len(bursts(process)) == 2
+
+
+def test_json_is_one_object_for_each_save_as_it_is_made(watching, process, root):
+    plant(root, {"a.txt": b"1"})
+    watch = watching("--json", "-q")
+    (root / "a.txt").write_text("2")
+    watch.until(lambda: len(watch.lines) == 2)
+    assert watch.end() == 0 and len(watch.lines) == 2
+    first, second = map(json.loads, watch.lines)
+    for found in (first, second):
+        assert found["format"] == 1 and list(output_schema.schema_faults(found, "watch")) == []
+    points = process.json("list", "--all")["checkpoints"]
+    assert [second["checkpoint"], first["checkpoint"]] == [point["id"] for point in points]
+    assert second["changes"] == {"added": 0, "modified": 1, "removed": 0}
 
 
 def test_nothing_is_saved_while_nothing_changes_and_ignored_files_change(watching, process, root):

@@ -7,7 +7,7 @@ from ... import errors
 from ..._typing import TYPE_CHECKING
 from ...history.present_scan import read_stat_index
 from ...messages import age_in_words, plural
-from ...upkeep.save import Saved, save_by_hand
+from ...upkeep.save import save_by_hand
 from ..grammar.options import JSON, MESSAGE, Command, Option, flag
 from ..terminal.lines import print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ...context import Context
     from ...model.domain import Skip
     from ..grammar.command_line import ParsedOptions
-    from ..show.shapes import Shape
 
 COMMAND = Command(
     examples=("casrewind save", "casrewind save -m 'before the clean-up'"),
@@ -41,7 +40,9 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     report = save_by_hand(context, message, pin=options.pin, rehash=options.rehash)
     done()
     if options.json:
-        print_json(_saved_json(report, context.root.path))
+        from ..show import shapes
+
+        print_json(shapes.saved(report, context.root.path))
     elif not options.quiet:
         point = report.checkpoint
         if report.created:
@@ -85,19 +86,3 @@ def _label_from_words(options: "ParsedOptions") -> str:
     if not text.strip() or os.path.lexists(os.path.join(options.directory, text)):
         raise errors.UsageError(f"save: {text!r} is not a label: save covers the whole project", "a label is given with -m MESSAGE")
     return text
-
-
-def _saved_json(report: Saved, root: str) -> "Shape":
-    from ..show import shapes
-
-    point = report.checkpoint
-    return {
-        "checkpoint": point.id,
-        "created": report.created,
-        "root": root,
-        "files": point.files,
-        "bytes": point.size,
-        "changes": dict(report.changes._asdict()),
-        "skipped": shapes.skips(report.skipped),
-        "elapsed_ms": report.elapsed_ms,
-    }

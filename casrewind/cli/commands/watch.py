@@ -1,6 +1,7 @@
 """casrewind watch: a checkpoint after each burst of edits, for editors and agents without hooks."""
 
 import signal
+import sys
 import time
 from types import FrameType
 
@@ -12,9 +13,10 @@ from ...messages import plural, printable
 from ...model import diff as diffs
 from ...settings import from_environment
 from ...upkeep.watch import ProjectWatch, WatchOptions
-from ..grammar.options import Command, Option
+from ..grammar.options import JSON, Command, Option
+from ..show import shapes
 from ..show.text import signed_counts, skipped_lines
-from ..terminal.lines import print_error, print_line, print_lines, remark
+from ..terminal.lines import print_error, print_json, print_line, print_lines, remark
 from . import OK, REMARKS, Done
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ COMMAND = Command(
         Option(("--settle",), f"save after so long without an edit (default: {USUAL.settle:.0f}s)", "AGE"),
         Option(("--every",), f"look so often where the system tells of no edits (default: {USUAL.every:.0f}s)", "AGE"),
         Option(("--agent",), "who else edits here: lists name it beside you", "NAME", default=""),
+        JSON._replace(help="print one JSON object for each save, that of casrewind save, and for each error"),
     ),
     more=(
         "Runs until you press Ctrl-C. It saves the files when they have been still for 2 seconds, and at the latest a minute after the "
@@ -45,7 +48,7 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     every = USUAL.every if options.every is None else parse_age(options.every, "--every")
     watch = ProjectWatch(context, WatchOptions(settle, every, options.agent or ""))
     settings, config = from_environment(store=options.store, force=options.force)
-    teller = _BurstTeller(context, is_quiet=options.quiet)
+    teller = _BurstTeller(context, is_quiet=options.quiet, is_json=options.json)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
         for found in watch.bursts():
@@ -77,19 +80,27 @@ def _interrupt(_number: int, _frame: FrameType | None) -> None:
 class _BurstTeller:
     """A line for each save."""
 
-    def __init__(self, context: "Context", *, is_quiet: bool) -> None:
-        self._context, self._is_quiet, self._count, self._looking = context, is_quiet, 0, ""
+    def __init__(self, context: "Context", *, is_quiet: bool, is_json: bool) -> None:
+        self._context, self._is_quiet, self._is_json, self._count, self._looking = context, is_quiet, is_json, 0, ""
 
     def tell(self, found: "Saved | errors.CasrewindError", watch: ProjectWatch) -> None:
-        """Say what was saved, or why nothing could be."""
+        """Say what was saved, or why nothing could be. A pipe or a journal gets it at once, too."""
+        self._print(found, watch)
+        sys.stdout.flush()
+
+    def _print(self, found: "Saved | errors.CasrewindError", watch: ProjectWatch) -> None:
         if isinstance(found, errors.CasrewindError):
             print_error(f"nothing was saved: {found.problem}", found.hint)
+            if self._is_json:
+                print_json({"error": {"code": found.exit_code, "message": found.problem, "hint": found.hint or None}})
             return
         self._count += found.created
         if watch.why_looking != self._looking:
             self._looking = watch.why_looking
             print_error(f"note: casrewind watch looks every {watch.every:g} s: {self._looking}")
-        if not self._is_quiet:
+        if self._is_json:
+            print_json(shapes.saved(found, self._context.root.path))
+        elif not self._is_quiet:
             print_line(self._line(found))
             print_lines(skipped_lines(found.faults))
 

@@ -19,6 +19,7 @@ from ...store.catalog import Marked
 
 if TYPE_CHECKING:
     from ...history.changes_back import ChangesBack
+    from ...upkeep.save import Saved
 
 Shape = JsonObject
 
@@ -88,6 +89,21 @@ def checkpoint(point: Checkpoint, marked: Marked, current: str, turn: Turn | Non
         "parent": point.parent or None,
         "machine": point.more.machine or None,
         "meta": point.meta,
+    }
+
+
+def saved(found: "Saved", root: str) -> Shape:
+    """What a save did, as in save --json. `root`: the project's."""
+    point = found.checkpoint
+    return {
+        "checkpoint": point.id,
+        "created": found.created,
+        "root": root,
+        "files": point.files,
+        "bytes": point.size,
+        "changes": dict(found.changes._asdict()),
+        "skipped": skips(found.skipped),
+        "elapsed_ms": found.elapsed_ms,
     }
 
 
