@@ -35,7 +35,7 @@ from .fetch import ChainRecords, store_arriving
 from .machines import name_of_chain
 from .names import BASE, TRIED, Name, allowed_characters, find_entries, find_machine, pair_of, pieces_of
 from .objects import Objects, endpoint_of
-from .piece_names import PieceInfo
+from .piece_names import PieceInfo, newest_time
 from .pull import ORIGIN, chains_listed, read_chain
 from .remote_config import Remote, RemoteConfig
 from .seal import Keys, check_head, identity_of_head
@@ -251,9 +251,9 @@ def _look_through(
     remote: Remote, chains: dict[str, Sequence[PieceInfo]], reference: str, name: str = "", place: str = "last", identity: str = "",
     notes: Sequence[str] = (),
 ) -> tuple[ChainRecords, Checkpoint]:  # fmt: skip
-    """The chain and the checkpoint, the chain with the newest piece first: the one at a `place` in a chain of this `name`, or one with
-    this start of its `identity`, or without both the newest of all. `notes` are part of the error if there is none."""
-    newest = [(-max(piece.modified_ns for piece in pieces), chain) for chain, pieces in chains.items()]  # the server's time
+    """The chain and the checkpoint, the chain with the newest piece first, emptied ones last: the one at a `place` in a chain of this
+    `name`, or one with this start of its `identity`, or without both the newest of all. `notes` are part of the error if there is none."""
+    newest = [(-newest_time(pieces), chain) for chain, pieces in chains.items()]  # the server's time
     heapq.heapify(newest)
     named: list[tuple[str, Checkpoint]] = []
     first: ChainRecords | None = None
@@ -264,9 +264,9 @@ def _look_through(
         found = read_chain(remote, chain, chains[chain], ReadChain())
         remote.files.strangers.add(found.reader.strangers)
         true = [piece for piece in chains[chain] if piece not in found.reader.strangers]
-        if true and -max(piece.modified_ns for piece in true) > at:  # a stranger made it look new
+        if true and -newest_time(true) > at:  # a stranger made it look new
             chains[chain] = true
-            heapq.heappush(newest, (-max(piece.modified_ns for piece in true), chain))
+            heapq.heappush(newest, (-newest_time(true), chain))
             continue
         problems += found.problems
         points = [point for _, point in own_records(found.items).points]
@@ -323,7 +323,7 @@ def _namesakes(
     and others, 0 = they are all chains. A chain that an entry leads to, and that says another name, is named."""
     if len(chains) < 2:
         return []
-    newest = sorted(chains.items(), key=lambda one: -max(piece.modified_ns for piece in one[1]))
+    newest = sorted(chains.items(), key=lambda one: -newest_time(one[1]))
     with ThreadPoolExecutor(8) as threads:
         machines = [*threads.map(lambda one: name_of_chain(remote, one[1]) or "", newest[:_NAMESAKES])]
     renamed = [chain for (chain, _), one in zip(newest, machines, strict=False) if entries and one not in ("", name)]

@@ -13,7 +13,7 @@ from ..model.checkpoint import Checkpoint
 from .arriving import own_records
 from .chain import ChainReader
 from .names import allowed_characters
-from .piece_names import PieceInfo
+from .piece_names import PieceInfo, newest_time
 from .pull import chains_listed, read_chain
 from .remote_config import Remote
 from .sync_state import ReadChain
@@ -57,12 +57,13 @@ class PushedMachines(NamedTuple):
 def list_machines(remote: Remote, most: int | None = NEWEST_SHOWN, text: str = "") -> PushedMachines:
     """The machines that pushed last, at most `most` (None = all), only those with `text` in their name. Costs a list of the remote, and
     some requests for each chain that is shown or, with `text`, looked at. Raises RemoteError."""
-    chains = [(chain, pieces, max(piece.modified_ns for piece in pieces)) for chain, pieces in chains_listed(remote)]
+    chains = [(chain, pieces, newest_time(pieces)) for chain, pieces in chains_listed(remote)]
     chains.sort(key=lambda one: (-one[2], one[0]))
+    end = len(chains) if most is None else min(len(chains), most + sum(at > 0 for _, _, at in chains))  # emptied ones may be very many
     found, looked, unreadable = list[tuple[str, str, Sequence[PieceInfo], int]](), 0, 0
     with ThreadPoolExecutor(_ASKED_TOGETHER) as threads:
-        while looked < len(chains) and (most is None or len(found) < most):
-            together = chains[looked : looked + _ASKED_TOGETHER]
+        while looked < end and (most is None or len(found) < most):
+            together = chains[looked : min(looked + _ASKED_TOGETHER, end)]
             names = [*threads.map(lambda one: name_of_chain(remote, one[1]), together)]
             found += [(name, *one) for name, one in zip(names, together, strict=True) if name and text in name]
             looked, unreadable = looked + len(together), unreadable + names.count(None)

@@ -1,9 +1,10 @@
 """The names of pieces and holds on a remote: what a name says, as long as nobody has opened the object."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .._typing import TYPE_CHECKING, NamedTuple
+from .piece import MOST_EMPTY
 
 if TYPE_CHECKING:
     from .objects import ObjectInfo
@@ -35,10 +36,8 @@ def all_pieces_of(listed: "Iterable[ObjectInfo]") -> dict[str, list[PieceInfo]]:
     """{chain: what has the name of a piece} of a list of all objects."""
     found: dict[str, list[PieceInfo]] = {}
     for info in listed:
-        match = _NAME.fullmatch(info.name)
-        if match is not None and 1 <= int(match[2]) <= int(match[3]):
-            piece = PieceInfo(int(match[2]), int(match[3]), info.name, info.size, info.modified_ns, info.etag)
-            found.setdefault(match[1], []).append(piece)
+        if (match := _NAME.fullmatch(info.name)) and 1 <= (first := int(match[2])) <= (last := int(match[3])):
+            found.setdefault(match[1], []).append(PieceInfo(first, last, info.name, info.size, info.modified_ns, info.etag))
     return found
 
 
@@ -46,10 +45,15 @@ def holds_of(listed: "Iterable[ObjectInfo]") -> dict[str, dict[str, int]]:
     """{chain: {chain whose blobs it uses: when it said so}} of a list of all objects. A time is the server's, in ns."""
     found: dict[str, dict[str, int]] = {}
     for info in listed:
-        match = _HOLD.fullmatch(info.name)
-        if match is not None:
+        if match := _HOLD.fullmatch(info.name):
             found.setdefault(match[1], {})[match[2]] = info.modified_ns
     return found
+
+
+def newest_time(pieces: Sequence[PieceInfo]) -> int:
+    """When the newest of a chain's pieces was put, by the server, in ns; 0 if all are so short that they are emptied. `remote gc` puts
+    empty pieces in place of old ones: by their times, what it removed last would be looked at before what was pushed last."""
+    return max(piece.modified_ns for piece in pieces) if any(piece.size > MOST_EMPTY for piece in pieces) else 0
 
 
 def hold_name(chain: str, other: str) -> str:
