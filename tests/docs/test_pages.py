@@ -17,8 +17,9 @@ from support.generate_sessions import sessions
 TOP = Path(__file__).resolve().parent.parent.parent
 DOCS = TOP / "docs"
 STANDS_FOR = {"PATH": "till.py", "AGENT": "claude", "COMMAND": "true", "OLD": "../gone", "DIR": "../out", "REF": "last", "N": "1"}
-NOT_RUN = ("--in-place", "--text", "completion", "casrewind restore --continue", "casrewind restore --abort", "casrewind adopt", "--aggressive", "casrewind push")
-"""Refused here (the client lives, no restore was interrupted, nothing was moved, there is no remote), or with input of their own."""
+NOT_RUN = ("--in-place", "--text", "completion", "casrewind restore --continue", "casrewind restore --abort", "casrewind adopt", "--aggressive", "casrewind push", "casrewind watch")
+"""Refused here (the client lives, no restore was interrupted, nothing was moved, there is no remote), with input of their own, or without
+an end."""
 
 
 def lines_of(page):
