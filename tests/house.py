@@ -203,8 +203,8 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 42_802),
-    Figure("modules", modules, 387),
+    Figure("lines of code", lines_of_code, 42_918),
+    Figure("modules", modules, 390),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 23),
     Figure("exceptions that are answers", answers, 1),

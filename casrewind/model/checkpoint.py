@@ -34,7 +34,8 @@ TAKEN_FROM = "taken_from"
 (_TURN, _EVENT, _REASON, _SUBAGENTS, _TASKS, _TELLS_ENDS, _AT) = range(23, 30)
 (_BRANCH, _COMMIT, _OP, _TARGET, _BY_AGENT, _BY_SESSION, _MACHINE, _META, _ORIGIN) = range(30, 39)
 _SUBAGENT, _SUBAGENT_TYPE, _SUBAGENT_ROOT, _WRITTEN, _SUBAGENT_TASK, _IGNORED_THERE, _CLIENT_VERSION = range(39, 46)
-_MORE = range(_TURN, _CLIENT_VERSION + 1)
+_SALT, _BEFORE, _STATED = range(46, 49)
+_MORE = range(_TURN, _STATED + 1)
 
 
 class Circumstances(NamedTuple):
@@ -51,7 +52,9 @@ class Circumstances(NamedTuple):
     worktree inside the root in which it works, "" = none. `written`: at its end, the paths that its tools named as written, below
     the root, with NUL between them; `subagent_task`: what it was started for, in its client's words. `ignored_there`: in what a push
     sends, ignored paths of its machine that tools do not make again, with NUL between them; a directory ends in a slash.
-    `client_version`: there, too, the version of the agent's client, if its conversation names none.
+    `client_version`: there, too, the version of the agent's client, if its conversation names none. `salt`: 32 random bytes in the digest
+    of the prompt that a statement has (model/statement.py), b"" = a purge removed them. `before`: the digest of the statement before, b"" =
+    this one is the first. `stated`: the statement as it was before a purge changed the checkpoint, b"" = none did.
     """
 
     turn: str = ""
@@ -77,6 +80,9 @@ class Circumstances(NamedTuple):
     subagent_task: str = ""
     ignored_there: str = ""
     client_version: str = ""
+    salt: bytes = b""
+    before: bytes = b""
+    stated: bytes = b""
 
 
 NOTHING_ELSE = Circumstances()
@@ -232,6 +238,9 @@ def _decode_more(got: tlv.Fields) -> Circumstances:
         subagent_task=got.text(_SUBAGENT_TASK),
         ignored_there=got.text(_IGNORED_THERE),
         client_version=got.text(_CLIENT_VERSION),
+        salt=got.bytes_or_empty(_SALT),
+        before=got.bytes_or_empty(_BEFORE),
+        stated=got.bytes_or_empty(_STATED),
     )
 
 

@@ -26,7 +26,7 @@ from itertools import dropwhile, islice
 from .. import errors
 from .._typing import NamedTuple
 from ..model import checkpoint as checkpoints
-from ..model import tlv
+from ..model import statement, tlv
 from . import ledger
 from .index_check import IndexGone, IndexUnusable
 from .packs import BlobLocation
@@ -36,7 +36,7 @@ if TYPE_CHECKING:  # commands without a store do not need LMDB, and a save does 
     from ..model import undo_history
     from .index import Tables
 
-_STATE = struct.Struct("<16sQQQQQQ")
+_STATE = struct.Struct("<16sQQQQQQ32s")
 _ROWS = 50_000  # rows of blobs per write
 _ROW = struct.Struct("<IQII")
 _PACK = struct.Struct("<IQ")
@@ -58,6 +58,8 @@ class CatalogState(NamedTuple):
     packs: int = 0
     marks: int = 0
     worktrees: int = 0
+    statement: bytes = bytes(32)
+    """The digest of the newest statement of this store (model/statement.py), 32 zeros = there is none."""
 
 
 class Marked(NamedTuple):
@@ -404,6 +406,8 @@ def apply_ledger_record(tables: "Tables", state: CatalogState, record: ledger.Re
         return _set_worktree_row(tables, state, worktree, _worktree_row_or_empty(tables, worktree).with_history(history))
     if record.kind == ledger.ADOPT:
         return _apply_adoption(tables, state, undo_history.decode_adoption(record.payload))
+    if record.kind == ledger.STATEMENTS:
+        return state._replace(statement=statement.decode_record(record.payload).newest)
     return state
 
 
@@ -412,7 +416,7 @@ def _apply_checkpoint(tables: "Tables", state: CatalogState, record: ledger.Reco
     identity, key = point.id.encode(), record.seq.to_bytes(_SEQ)
     tables[b"points"].overwrite(key, record.payload)
     tables[b"ids"].overwrite(identity, key)
-    state = state._replace(points=state.points + 1)
+    state = state._replace(points=state.points + 1, statement=statement.newest_after(state.statement, point))
     row = _worktree_row_or_empty(tables, point.worktree).with_checkpoint(point)
     if point.trigger != checkpoints.SAFETY:
         row = row._replace(current=point.id)

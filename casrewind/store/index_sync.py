@@ -8,7 +8,7 @@ rebuilt. A cut pack keeps its name: callers that rely on unread packs use `sizes
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import islice
 
@@ -292,13 +292,14 @@ class LedgerIndex:
 
     def compact_ledger(self) -> None:
         """Rewrite the ledger without obsolete records if that makes it substantially smaller. Raises OSError."""
-        from . import ledger
+        from . import compaction
 
         with self.publishing():
             state, _ = self.ledger_state(b"")
             histories = self.query_as_it_is(catalog.histories)
             alive = self.query_as_it_is(catalog.identities)
-            records = b"".join(ledger.compacted_records(self.ledger.read(0, state.end), alive, histories, state.seq))
+            made = list(compaction.compacted_records(self.ledger.read(0, state.end), alive, histories, state.seq))
+            records, last = b"".join(made), max((ledger.RECORD.unpack_from(record)[4] for record in made), default=0)
             if len(records) + _WORTHWHILE > state.end * 0.9:
                 return
             done: list[bool] = []
@@ -307,7 +308,7 @@ class LedgerIndex:
                 if not done:  # the file first: an index of another ledger is rebuilt, a ledger is not
                     self.ledger.replace(records)
                     done.append(True)
-                seq = state.seq + len(histories)
+                seq = max(state.seq, last)
                 now = catalog.read_catalog_state(tables)._replace(ledger_id=self.ledger.identity(), end=self.ledger.size(), seq=seq)
                 catalog.write_state(tables, now)
 
@@ -316,17 +317,17 @@ class LedgerIndex:
             except IndexUnusable:
                 self.rebuild()
 
-    def rewrite_ledger(self, convert: Convert, histories: "dict[bytes, undo_history.History]") -> None:
-        """Rewrite the ledger without obsolete records, with payloads from `convert` and the given undo histories;
-        rebuild the index. Requires the exclusive store lock. Raises OSError."""
-        from . import ledger
+    def rewrite_ledger(self, convert: Convert, histories: "dict[bytes, undo_history.History]", purged: Sequence[str]) -> None:
+        """Rewrite the ledger without obsolete records, with payloads from `convert`, the given undo histories, and a statement of the
+        purge that changes the checkpoints `purged`; rebuild the index. Requires the exclusive store lock. Raises OSError."""
+        from . import compaction
 
         with self.publishing():
             state, _ = self.ledger_state(b"")
             alive = self.query_as_it_is(catalog.identities)
             found = self.ledger.read(0, state.end)
             made = (record._replace(payload=convert(record.kind, record.seq, record.payload)) for record in found)
-            self.ledger.replace(b"".join(ledger.compacted_records(made, alive, histories, state.seq)))
+            self.ledger.replace(b"".join(compaction.compacted_records(made, alive, histories, state.seq, purged)))
         self.recreate_index()
 
     def recreate_index(self) -> None:

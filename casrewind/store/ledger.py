@@ -7,17 +7,13 @@ acknowledged. The next writer cuts a torn tail. Everything else is damage and ra
 
 import os
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 
 from .. import errors, fsio
 from .._typing import NamedTuple
 from ..messages import printable
 from ..model import digest as digests
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:  # a save does not need it
-    from ..model import undo_history
 
 MAGIC = b"CRLG"
 VERSION = 2
@@ -33,7 +29,7 @@ LONGEST = RECORD.size + MAX_PAYLOAD + CHECK
 _WINDOW = 1 << 20
 """Bytes that are read at once: a ledger may be, or may have been made, larger than the memory."""
 
-CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, ADOPT, FINISH = range(1, 13)
+CHECKPOINT, PIN, UNPIN, LABEL, FORGET, RESTORE, UNDO, REDO, SESSION, HISTORY, ADOPT, FINISH, STATEMENTS = range(1, 14)
 
 
 class Record(NamedTuple):
@@ -216,35 +212,3 @@ class Ledger:
 
 MARKS = frozenset((PIN, UNPIN, LABEL))
 OPERATIONS = frozenset((RESTORE, UNDO, REDO, FINISH))
-
-
-def compacted_records(
-    records: Iterable[Record], alive: Mapping[str, int], histories: "Mapping[bytes, undo_history.History]", seq: int
-) -> Iterator[bytes]:
-    """Yield encoded records equivalent to `records` for the checkpoints `alive` ({id: sequence number}). `histories`
-    is the state after all records; `seq` is the newest sequence number."""
-    from ..model import undo_history
-
-    numbers = frozenset(alive.values())
-    for record in records:
-        if _is_kept_by_compaction(record, alive, numbers):
-            yield encode(record.kind, record.seq, record.payload)
-    for number, (worktree, history) in enumerate(sorted(histories.items()), start=seq + 1):
-        yield encode(HISTORY, number, undo_history.encode_history_record(worktree, history))
-
-
-def _is_kept_by_compaction(record: Record, alive: Mapping[str, int], numbers: frozenset[int]) -> bool:
-    from ..model import undo_history
-
-    if record.kind == CHECKPOINT:
-        return record.seq in numbers
-    if record.kind in MARKS:
-        return undo_history.decode_mark(record.payload).checkpoint in alive
-    if record.kind == SESSION:
-        from ..model import rewind_record as rewinds
-
-        checkpoint = rewinds.decode(record.payload).checkpoint
-        return not checkpoint or checkpoint in alive
-    if record.kind in OPERATIONS:  # undo does not read an operation: it is kept as long as its safety checkpoint
-        return undo_history.decode_operation(record.payload).safety in alive
-    return record.kind not in (FORGET, HISTORY)

@@ -7,7 +7,7 @@ short time. It releases the gate during a long save or restore.
 import os
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 
 from .. import errors, fsio, locks
@@ -212,14 +212,17 @@ class Maintenance:
         with store_errors("ending a purge in", self._layout.root):
             self._purge_marker.remove()
 
-    def rewrite_ledger_for_purge(self, convert: Convert, histories: dict[bytes, undo_history.History], gone: Collection[bytes]) -> None:
+    def rewrite_ledger_for_purge(
+        self, convert: Convert, histories: dict[bytes, undo_history.History], gone: Collection[bytes], changed: Sequence[str]
+    ) -> None:
         """Rewrite the ledger: from then on, and only then, nothing names the purged content. Requires the exclusive
-        store lock, and all blobs that the new ledger names. `gone`: the digests of what is purged. Raises StoreError."""
+        store lock, and all blobs that the new ledger names. `gone`: the digests of what is purged, `changed`: the ids
+        of the checkpoints that lose something. Raises StoreError."""
         try:
             with store_errors("purging in", self._layout.root):
                 self._purge_marker.write(ledger.id_of_next_rewrite(self._read_ledger_id()))
                 self._mark_remote_chains(gone)
-                self._ledger_index.rewrite_ledger(convert, histories)
+                self._ledger_index.rewrite_ledger(convert, histories, changed)
         except BaseException:
             with suppress(OSError, errors.CasrewindError):
                 if self.unfinished_purge() == BEFORE:

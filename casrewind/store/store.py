@@ -22,7 +22,7 @@ from .. import errors, fsio, locks
 from .._typing import NamedTuple
 from ..messages import printable, store_error
 from ..model import domain as domains
-from ..model import manifest
+from ..model import manifest, statement
 from ..model.checkpoint import Checkpoint
 from ..model.checkpoint import encode as encode_checkpoint
 from . import catalog, ledger, packs, stat_file
@@ -392,7 +392,7 @@ class Store:
             with self._ledger_index.publishing():
                 state, parent = self._ledger_index.ledger_state(draft.worktree)
                 current = draft if parent == draft.parent else redraft(parent)
-                point = current._replace(seq=state.seq + 1, parent=parent)
+                point = statement.linked(current._replace(seq=state.seq + 1, parent=parent), state.statement)
                 record = ledger.encode(ledger.CHECKPOINT, point.seq, encode_checkpoint(point))
                 end = self._ledger_index.ledger.append(state.end, record)
         except OSError as error:

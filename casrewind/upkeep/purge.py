@@ -27,7 +27,7 @@ from ..model import checkpoint as checkpoints
 from ..model import diff as diffs
 from ..model import digest as digests
 from ..model import domain as domains
-from ..model import manifest, manifest_edits, paths, undo_history
+from ..model import manifest, manifest_edits, paths, statement, undo_history
 from ..model import plan as plans
 from ..model.checkpoint import Checkpoint
 from ..model.directory_nodes import LOST, NodeList
@@ -395,7 +395,9 @@ def _rewrite_ledger(context: Context, maintenance: Maintenance, found: LedgerRew
     def convert(kind: int, seq: int, payload: bytes) -> bytes:
         if kind == ledger.CHECKPOINT:
             point = checkpoints.decode(seq, payload)
-            return checkpoints.encode(point._replace(**found.points[point.id])) if point.id in found.points else payload
+            if point.id not in found.points:
+                return payload
+            return checkpoints.encode(statement.with_statement_kept(point, point._replace(**found.points[point.id])))
         if kind in ledger.OPERATIONS:
             operation = undo_history.decode_operation(payload)
             return undo_history.encode_operation(operation._replace(plan=found.plans.get(operation.plan, operation.plan)))
@@ -406,7 +408,7 @@ def _rewrite_ledger(context: Context, maintenance: Maintenance, found: LedgerRew
         return payload
 
     histories = {key: _with_new_plans(history, found) for key, history in context.store.histories().items()}
-    maintenance.rewrite_ledger_for_purge(convert, histories, found.gone)
+    maintenance.rewrite_ledger_for_purge(convert, histories, found.gone, sorted(found.points))
 
 
 def _with_new_plans(history: History, found: LedgerRewrite) -> History:

@@ -202,8 +202,8 @@ def index_state(data):
     found = catalog.read_catalog_state({b"meta": Row(data)})
     written = Row()
     catalog.write_state({b"meta": written}, found)
-    names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "worktrees")
-    return dict(zip(names, (found.ledger_id.hex(), *found[1:]), strict=True)), written.value
+    names = ("ledger id", "offset", "sequence number", "checkpoints", "packs", "marks", "worktrees", "statement")
+    return dict(zip(names, (found.ledger_id.hex(), *found[1:-1], found.statement.hex()), strict=True)), written.value
 
 
 def index_pack_row(data):
