@@ -136,6 +136,10 @@ def _run_command_or_picker(options: ParsedOptions) -> int:
     options.budget, options.configured_tier, options.configured_keep_edits = config.max_size, config.tier, config.keep_edits
     if command.is_alone:
         return load_function(options.command)(settings, options)
+    if options.command == "verify" and options.proof:
+        from .commands import verify
+
+        return verify.verify_proof(options)
     settings = settings._replace(repair=getattr(options, "repair", False))
     if options.command != PICK:
         return _run_in_project(command, options, settings, config, lines.reporter(quiet=options.quiet))

@@ -20,7 +20,7 @@ NONE = bytes(digests.SIZE)
 """The digest of no statement."""
 SALT_BYTES = 32
 """Random bytes in the digest of a prompt."""
-STATED_CHECKPOINT, STATED_PURGE, STATED_ADOPTION = "checkpoint", "purge", "adopt"
+STATED_CHECKPOINT, STATED_PURGE = "checkpoint", "purge"
 _TAG_NEWEST, _TAG_TEXTS = 1, 2
 
 
@@ -62,11 +62,6 @@ def text_of_purge(before: bytes, identities: Sequence[str]) -> bytes:
         "changed": " ".join(identities),
     }
     return _as_text(fields)
-
-
-def text_of_adoption(before: bytes, other: bytes) -> bytes:
-    """The statement of an adoption: two histories are one from here on. `other`: the digest of the newest statement of the other one."""
-    return _as_text({"kind": STATED_ADOPTION, "before": _hex(before), "time": time.time_ns(), "other": _hex(other)})
 
 
 def _as_text(fields: "dict[str, str | int | bool]") -> bytes:

@@ -1,5 +1,6 @@
 """casrewind verify."""
 
+import os
 
 from ... import errors
 from ..._typing import TYPE_CHECKING
@@ -7,7 +8,7 @@ from ...messages import plural, printable
 from ...typed_commands import as_typed
 from ...upkeep import verify
 from ...upkeep.verify import STORE, Problem, Verified
-from ..grammar.options import JSON, Command, flag
+from ..grammar.options import JSON, Command, Option, flag
 from ..show import shapes
 from ..show.shapes import Shape
 from ..terminal.lines import note, print_json, print_line
@@ -22,6 +23,10 @@ COMMAND = Command(
     options=(
         flag("--quick", "check only the structure, and whether the content exists", group="how"),
         flag("--repair", "first repair what is possible, and set damaged files aside", group="how"),
+        Option(("--proof",), "check this proof of casrewind attest instead; needs no store", "FILE", group="how"),
+        Option(("--public-key",), "with --proof: the public key of the machine that made it", "FILE"),
+        Option(("--expect",), "with --proof: a digest that you noted, which must be in it", "DIGEST"),
+        Option(("directory_to_check",), "with --proof: compare these files with the list in the proof", "DIR", nargs="?"),
         JSON,
     ),
     stays=True,
@@ -33,6 +38,35 @@ def run(context: "Context", options: "ParsedOptions", done: Done) -> int:
     found = verify.repair(context) if options.repair else verify.verify(context, quick=options.quick)
     done()
     return _report_verified(found, options)
+
+
+def verify_proof(options: "ParsedOptions") -> int:
+    """casrewind verify --proof, which opens no store."""
+    from ...history import proof
+
+    if not options.public_key:
+        raise errors.UsageError("--proof needs --public-key FILE", "casrewind attest --key prints it, on the machine that made the proof")
+    data, key = _read_named_file(options.proof or "", options), _read_named_file(options.public_key, options)
+    directory = os.path.join(options.directory, options.directory_to_check) if options.directory_to_check else ""
+    found = proof.check(data, key, options.expect or "", directory)
+    if options.json:
+        print_json({"ok": not found.problems, **found._asdict()})
+        return errors.StoreDamaged.exit_code if found.problems else OK
+    for problem in found.problems:
+        print_line(f"NOT PROVEN: {printable(problem)}")
+    if not found.problems:
+        print_line(f"sound: {plural(found.statements, 'statement')} of {plural(found.turns, 'turn')}, the last one {found.anchor}")
+    for line in found.notes:
+        note(printable(line))
+    return errors.StoreDamaged.exit_code if found.problems else OK
+
+
+def _read_named_file(name: str, options: "ParsedOptions") -> bytes:
+    try:
+        with open(os.path.join(options.directory, name), "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise errors.UsageError(f"cannot read {printable(name)}: {error.strerror}") from error
 
 
 def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:

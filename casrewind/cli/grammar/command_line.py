@@ -66,12 +66,15 @@ class ParsedOptions(_Namespace):
     copy: bool
     depth: int | None
     directory: str
+    directory_to_check: str | None
     done: bool
     dry_run: bool
     endpoint: str | None
     entry: str | None
     every: str | None
+    expect: str | None
     file: str | None
+    files: bool
     force: bool
     forgotten: bool
     form: str
@@ -83,6 +86,7 @@ class ParsedOptions(_Namespace):
     in_place: bool
     into: list[str]
     json: bool
+    key: bool
     lines: str | None
     keep_edits: bool | None
     keep_purged: bool
@@ -125,7 +129,10 @@ class ParsedOptions(_Namespace):
     profile: str | None
     project: bool
     prompt: int | str | None
+    prompts: bool
+    proof: str | None
     prune_missing: str | None
+    public_key: str | None
     purge_held: bool
     quick: bool
     quiet: bool
