@@ -61,7 +61,7 @@ COMMANDS = {
     "gc": Listed("Delete old checkpoints and free their space", STORE),
     "du": Listed("Show what uses the space of the store", STORE),
     "verify": Listed("Check every checkpoint in the store", STORE),
-    "attest": Listed("Write a proof of what was done, for who does not trust this machine", STORE),
+    "attest": Listed("Print a proof of what was done, for others to check", STORE),
     "purge": Listed("Remove a file or a text from every checkpoint", STORE),
     "stores": Listed("List every store: project, size, last use", ADVANCED),
     "config": Listed("Show every setting, its value and its source, or set one", STORE, common=True),
