@@ -3,11 +3,15 @@
 Such a file may be an SQLite database: the program would put back what it has in memory.
 """
 
+from collections.abc import Sequence
+
 from .._typing import NamedTuple
 
 _PAGE = 512
 """The size of every SQLite database is a multiple of this: other files are not opened to look."""
-_COMPANIONS = (b"-wal", b"-shm", b"-journal")
+JOURNALS, SHARED_MEMORY = (b"-wal", b"-journal"), b"-shm"
+"""The ends of the names of the companions that belong to a database's contents, and of what its running programs share."""
+_COMPANIONS = (*JOURNALS, SHARED_MEMORY)
 
 
 class OutsideEdits(NamedTuple):
@@ -49,3 +53,17 @@ def may_be_of_database(path: bytes, size: int) -> bool:
 def database_of(path: bytes) -> bytes:
     """The database that a file belongs to, by its name; any other file itself."""
     return next((path.removesuffix(end) for end in _COMPANIONS if path.endswith(end)), path)
+
+
+def find_pairs(names: Sequence[bytes]) -> dict[bytes, list[bytes]]:
+    """The databases with a companion among these names: each member's name -> the list, empty now, of the members to capture."""
+    ends = [name for name in names if name.endswith(JOURNALS)]
+    there = set(names) if ends else set()
+    found: dict[bytes, list[bytes]] = {}
+    for name in ends:
+        database = database_of(name)
+        if database in there:
+            found[name] = found.setdefault(database, [])
+            if database + SHARED_MEMORY in there and name.endswith(b"-wal"):
+                found[database + SHARED_MEMORY] = found[database]
+    return found

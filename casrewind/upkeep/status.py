@@ -17,7 +17,7 @@ from ..model import manifest
 from ..model.checkpoint import Checkpoint
 from ..model.composed_changes import changes_beyond_plans
 from ..model.diff import Change
-from ..model.domain import LATE, LINKED_WORKTREE, TOO_LARGE, UNSTABLE, Skip, all_skips
+from ..model.domain import LATE, LINKED_WORKTREE, SHARED_MEMORY, TOO_LARGE, UNSTABLE, Skip, all_skips
 from ..model.undo_history import Operation
 from ..store import push_notes, writability
 from ..store.agent_sessions import AgentSession
@@ -150,7 +150,7 @@ def find_unsaved(context: Context, seen: ScannedWorktree | None = None) -> Unsav
         return None
     found = compare_to_scan(context, point, seen or scan_worktree(context))
     only_now = [change for change in found.unclear if change.old is None]  # the checkpoint's rules left it out
-    left_out = any(skip.reason not in (LINKED_WORKTREE, UNSTABLE, LATE) for skip in found.skipped)
+    left_out = any(skip.reason not in (LINKED_WORKTREE, SHARED_MEMORY, UNSTABLE, LATE) for skip in found.skipped)
     count = len(diffs.counted_changes([*found.changes, *only_now]))
     step = "" if only_now else _step_that_made(context, point, found.changes)
     return Unsaved(count, point, left_out, any(one is not None and one.id == point.id for one in newest), step)

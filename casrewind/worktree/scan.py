@@ -7,19 +7,25 @@ descriptors and never follows links. A tree is too deep for recursion or for a p
 few descriptors.
 """
 
+import errno
 import os
 import time
 from collections.abc import Collection, Iterable
 
+from .. import fsio
 from .._typing import NamedTuple
+from ..messages import is_process_limit
 from ..model import digest as digests
+from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
+from ..model.at_risk import JOURNALS, may_be_of_database
 from ..model.domain import Domain, RuleRef, Stop
 from ..model.manifest import Entry
 from .reader import CapturedFile, NotCapturable, ReadFile, ReadFiles, ScanSink, Worktree, read_until_stable
-from .scan_directory import DirectoryScan, Report, ScanState, open_child_if_captured
+from .scan_directory import OPEN_LEVELS, DirectoryScan
 from .scan_policy import ScanPolicy
+from .scan_state import Report, ScanState
 from .stat_index import DirRecord, StaleIndex, StatIndex
 
 _FEW_TREES = 8
@@ -103,7 +109,7 @@ def _walk_and_store_trees(tree: Worktree, shared: ScanState) -> bytes:
                 if found is not None:
                     top.add_subtree(name, found)
                     continue
-                child = open_child_if_captured(tree, shared, top, name)
+                child = _open_child_if_captured(tree, shared, top, name)
                 if child is not None:
                     stack.append(child)
                 continue
@@ -117,20 +123,57 @@ def _walk_and_store_trees(tree: Worktree, shared: ScanState) -> bytes:
             directory.close()
 
 
-def _reread_changed(tree: Worktree, shared: ScanState, root: bytes) -> tuple[bytes, list[bytes], Collection[bytes]]:
+def _open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:
+    """Open and enter a child directory; None if it is not captured."""
+    path = parent.prefix + name
+    if parent.depth + 1 >= paths.MAX_DEPTH:  # a restore would refuse the paths below it
+        parent.record_skip(name, domains.TOO_DEEP)
+        return None
+    try:
+        near = parent.fd >= 0
+        fd = fsio.open_on_disk(name, fsio.DIRECTORY_FLAGS, parent.fd) if near else tree.open_directory(path)
+        child = DirectoryScan(shared, path, name, parent.depth + 1, fd)
+        try:
+            reason = child.scan_own_files(parent.rules.enter(name))
+        except BaseException:
+            child.close()
+            raise
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+            parent.forget_listing()  # gone or replaced since the listing
+            return None
+        if is_process_limit(error):
+            raise
+        reason = domains.NOT_ON_DISK if isinstance(error, fsio.NotOnDisk) else domains.UNREADABLE
+        child = None
+    if reason is not None:
+        parent.record_skip(name, reason)
+        if child is not None:
+            child.close()
+        return None
+    if child is not None and child.depth > OPEN_LEVELS:
+        child.close()
+    return child
+
+
+def _reread_changed(  # noqa: C901 - one loop over what was read
+    tree: Worktree, shared: ScanState, root: bytes
+) -> tuple[bytes, list[bytes], Collection[bytes]]:
     """Stat every file read again, and reread changed files. Returns (new root tree, paths that kept changing, paths read again)."""
     changes: dict[bytes, Entry | None] = {}
-    unstable = []
+    unstable = [path for path, is_whole in shared.pairs.items() if not is_whole]
     place: bytes | None = None
     fd = -1
     try:
         for fresh in shared.fresh.stat_again_for_changes(tree.fd, shared.start):
+            path = paths.join(fresh.place, fresh.name)
+            if path in shared.pairs:
+                continue
             if fresh.place != place:
                 if fd >= 0:
                     os.close(fd)
                 place, fd = fresh.place, _try_open_directory(tree, fresh.place)
             again = _reread_if_changed(fd, fresh, shared) if fd >= 0 else None
-            path = paths.join(fresh.place, fresh.name)
             if again is None:
                 if fresh.stamp == stamps.NONE:
                     unstable.append(path)  # it kept changing, and is gone now
@@ -186,6 +229,13 @@ def _try_open_directory(tree: Worktree, place: bytes) -> int:
         return -1
 
 
+def _may_have_companion(fd: int, name: bytes, size: int) -> bool:
+    """True if a file of so many bytes may be an SQLite database in whose transaction it was read."""
+    if not may_be_of_database(name, size):
+        return False
+    return any(os.access(name + end, os.F_OK, dir_fd=fd, follow_symlinks=False) for end in JOURNALS)
+
+
 def _reread_if_changed(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedFile | None:
     """None if a file is as it was read, or is gone; otherwise its new content. `stable` is False if it keeps changing.
     With a racy stamp, the bytes are compared: a second write in the same clock tick would not change the stamp."""
@@ -193,6 +243,12 @@ def _reread_if_changed(fd: int, fresh: ReadFile, shared: ScanState) -> CapturedF
         stamp = stamps.of(os.stat(fresh.name, dir_fd=fd, follow_symlinks=False))
         if stamp == fresh.stamp and not stamps.is_racy(stamp, shared.start):
             return None
+        if _may_have_companion(fd, fresh.name, stamp.size):
+            from .database_pair import capture_pair
+
+            pair = capture_pair(fd, fresh.name, shared.sink, shared.policy.max_file_size)
+            if pair is not None and fresh.name in pair:  # a companion that came after the list of names is not in the tree
+                return pair[fresh.name]._replace(stable=pair[fresh.name].stable and len(pair) == 1)
         again = read_until_stable(fresh.name, fd, shared.sink, shared.policy.max_file_size)
         if again.stable and again.stamp == fresh.stamp and again.entry.digest == fresh.digest:
             return None

@@ -1,4 +1,4 @@
-"""Scans one directory: names, verdicts, files and tree. Also the state that all directories of a scan share.
+"""Scans one directory: names, verdicts, files and tree.
 
 The danger prevented here: an outdated recorded verdict. Records of a directory are used only if the directory's own
 stamp and the digest of its ignore rules are unchanged. File stamps are always compared, and rule files are always read:
@@ -8,8 +8,7 @@ an edit in place does not change the directory.
 import errno
 import os
 import stat
-import time
-from collections.abc import Callable
+from contextlib import suppress
 
 from .. import errors, fsio
 from ..gitignore.rules import (
@@ -24,17 +23,17 @@ from ..model import digest as digests
 from ..model import domain as domains
 from ..model import manifest, paths
 from ..model import stamp as stamps
+from ..model.at_risk import SHARED_MEMORY, database_of, find_pairs
 from ..model.domain import RuleRef, Skip
 from ..model.manifest import Entry
 from ..model.stamp import Stamp
 from . import stat_index
-from .last_record import LastRecord
-from .reader import CapturedFile, NotCapturable, ReadFiles, ScanSink, TooLarge, Worktree, read_link, read_until_stable
-from .scan_policy import ScanPolicy
-from .stat_index import DirRecord, StaleIndex, StatIndex, Subtree
+from .reader import CapturedFile, NotCapturable, TooLarge, read_link, read_until_stable
+from .scan_state import ScanState
+from .stat_index import DirRecord, StaleIndex, Subtree
 
 _CACHE_TAG = "CACHEDIR.TAG"
-_OPEN_LEVELS = 24  # deeper directories are opened from the root: deep trees need few descriptors
+OPEN_LEVELS = 24  # deeper directories are opened from the root: deep trees need few descriptors
 _CACHE_SIGNATURE = b"Signature: 8a477f597d28d172789f06886806bc55"  # https://bford.info/cachedir/
 _CACHE, _STORE, _DATA = 4, 8 | 16 | 32, 64  # a cache tag; all names of a store; the name in a directory of stores
 _BITS = {_CACHE_TAG: _CACHE, "FORMAT": 8, "ledger": 16, "packs": 32, "stores": _DATA}
@@ -42,44 +41,9 @@ NAMES_THAT_STOP = frozenset(_BITS)
 """Only a directory with one of these names can be a store or a cache, which a scan does not enter."""
 _BITS |= {os.fsdecode(name): source.bit for name, source in RULE_FILES.items()}
 """The bits of names that affect the whole directory, in `DirRecord.special`."""
-_REPORT_EVERY = 500
 
-Report = Callable[[str, int, int], None]
-"""Called now and then with (activity, entries read, total; 0 = unknown)."""
-
-
-class ScanState:
-    """Shared state and totals of all directories of one scan."""
-
-    def __init__(self, tree: Worktree, sink: ScanSink, policy: ScanPolicy, index: StatIndex, report: Report | None) -> None:
-        """`tree` is open, its mounts are those of now. The racy rule counts from now on."""
-        self.mounts, self.sink, self.policy, self.index = tree.mounts, sink, policy, index
-        self.never_entered = policy.never_entered(tree.root)
-        self.start = time.time_ns()
-        self.skipped: list[Skip] = []
-        self.rules: list[RuleRef] = []
-        self.chooser = policy.new_rule_chooser()
-        self.last_record = LastRecord(sink, policy.last_tree)
-        self.fresh = ReadFiles()
-        self.records: dict[bytes, DirRecord] = {}
-        self.trees: dict[bytes, bytes] = {}
-        self.reused: set[bytes] = set()  # digests in new trees, taken from the index
-        self.entries = self.files = self.size = self.ignored = 0
-        self._report, self.seen, self._next = report, 0, 0
-
-    def add(self, entries: int, files: int, size: int, ignored: int) -> None:
-        """Add the totals of a directory or subtree: paths that are no directories, files, bytes, ignored entries."""
-        self.entries += entries
-        self.files += files
-        self.size += size
-        self.ignored += ignored
-
-    def count_processed_and_report(self, entries: int) -> None:
-        """Count processed entries and report progress."""
-        self.seen += entries
-        if self._report is not None and self.seen >= self._next:
-            self._next = self.seen + _REPORT_EVERY
-            self._report("scanning", self.seen, 0)
+_Recorded = tuple[tuple[int, ...], Entry]
+"""The recorded stamp and entry of a file."""
 
 
 class DirectoryScan:
@@ -217,13 +181,24 @@ class DirectoryScan:
         differing = old.positions_that_differ(self.fd)
         if differing:
             self._unpack_record()
-            for number in differing:
-                old_entry = self._rows.pop(names[number], None)
-                self._stamps.pop(names[number], None)
-                if old_entry is not None and old_entry.kind == manifest.FILE:
-                    self._files -= 1
-                    self._size -= old_entry.size
-                self._reuse_or_read(names[number], None)
+            pairs = find_pairs(names)
+            for name in [names[number] for number in differing]:
+                if name not in pairs:
+                    self._forget_row(name)
+                    self._reuse_or_read(name, None)
+            changed = {database_of(names[number]) for number in differing if names[number] in pairs}
+            for name in names if changed else ():
+                if name in pairs and database_of(name) in changed:
+                    self._forget_row(name)
+                    pairs[name].append(name)
+            self._capture_pairs(pairs, {})
+
+    def _forget_row(self, name: bytes) -> None:
+        old = self._rows.pop(name, None)
+        self._stamps.pop(name, None)
+        if old is not None and old.kind == manifest.FILE:
+            self._files -= 1
+            self._size -= old.size
 
     def _old_entries(self) -> dict[bytes, Entry]:
         """The entries of the old record's tree. Raises StaleIndex."""
@@ -247,10 +222,9 @@ class DirectoryScan:
         self._rows = {name: known[name] for name in names}
         self._state.reused.update(*map(_blobs_needed_without_read, self._rows.values()))
 
-
-    def _apply_rules(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
-        """Apply the rules to every name; reuse the records of unchanged files."""
-        remembered: dict[bytes, tuple[tuple[int, ...], Entry]] = {}
+    def _recorded_entries(self, old: DirRecord | None) -> tuple[dict[bytes, _Recorded], list[bytes], list[bytes]]:
+        """The recorded stamps and entries, the names of all files, and those of child directories. Raises StaleIndex."""
+        remembered: dict[bytes, _Recorded] = {}
         names: list[bytes] = []
         children: list[bytes] = []
         if old is not None:
@@ -258,11 +232,17 @@ class DirectoryScan:
             rows = zip(names, stamps.PACKED.iter_unpack(old.stamps), strict=True)
             remembered = {name: (stamp, known[name]) for name, stamp in rows if name in known}
             children = stat_index.split_names(old.children)
+        return remembered, names, children
+
+    def _apply_rules(self, entries: list["os.DirEntry[str]"], old: DirRecord | None) -> None:
+        """Apply the rules to every name; reuse the records of unchanged files."""
+        remembered, names, children = self._recorded_entries(old)
         rules, trivial = self.rules, self.rules.trivial
         mounted = self._state.mounts.names.get(self.path, ())
         stands: dict[bytes, bool] = {}  # name -> is a directory, if captured under the same rules
         if old is not None and old.rules == rules.digest:
             stands = dict.fromkeys(names, False) | dict.fromkeys(children, True)
+        pairs = find_pairs([os.fsencode(entry.name) for entry in entries])
         for entry in entries:
             name = os.fsencode(entry.name)
             if paths.is_protected(name):
@@ -282,9 +262,43 @@ class DirectoryScan:
                 self.record_skip(name, domains.OTHER_DEVICE)
             elif is_dir:
                 self.children.append(name)
+            elif name in pairs:
+                pairs[name].append(name)
             elif name in remembered or not entry.is_file(follow_symlinks=False) or not self._read_new_file(name):
                 self._reuse_or_read(name, remembered.get(name))
+        self._capture_pairs(pairs, remembered)
         self._state.count_processed_and_report(len(entries))
+
+    def _capture_pairs(self, pairs: dict[bytes, list[bytes]], remembered: dict[bytes, _Recorded]) -> None:
+        """Capture each database with its companion, unless all are as recorded."""
+        for database, members in pairs.items():
+            if not members or database_of(database) != database:
+                continue
+            for name in [name for name in members if name.endswith(SHARED_MEMORY)]:
+                members.remove(name)
+                self.record_skip(name, domains.SHARED_MEMORY)
+            captured = None
+            if database in members and not all(self._is_unchanged(name, remembered) for name in members):
+                from . import database_pair  # only for a database with a companion
+
+                with suppress(OSError):  # it may not be read: told below
+                    captured = database_pair.capture_pair(self.fd, database, self._state.sink, self._state.policy.max_file_size)
+            for name in members:
+                if captured is None:
+                    self._reuse_or_read(name, remembered.get(name))
+                elif name in captured:
+                    whole = captured[name].stable and captured.keys() <= set(members)
+                    self._state.pairs[self.prefix + name] = whole
+                    self._add_captured(name, captured[name]._replace(stable=whole))
+                else:
+                    self.forget_listing()  # a transaction has ended
+
+    def _is_unchanged(self, name: bytes, remembered: dict[bytes, _Recorded]) -> bool:
+        try:
+            status = os.stat(name, dir_fd=self.fd, follow_symlinks=False)
+        except OSError:
+            return False
+        return not stat.S_ISREG(status.st_mode) or (name in remembered and stamps.matches(remembered[name][0], status))
 
     def _reuse_or_read(self, name: bytes, known: tuple[tuple[int, ...], Entry] | None) -> None:
         """Capture an entry that was not a directory when listed. `known`: its recorded stamp and entry."""
@@ -463,36 +477,3 @@ def is_cache(directory: int, rules: Rules) -> bool:
 
 # Reasons that can vanish without a change of the parent directory: a mount, a permission, a cache tag, an entry in git's list.
 _MAY_END = domains.FAULTS | {domains.OTHER_DEVICE, domains.STORE, domains.LINKED_WORKTREE, domains.CACHE, domains.TOO_LARGE}
-
-
-def open_child_if_captured(tree: Worktree, shared: ScanState, parent: DirectoryScan, name: bytes) -> DirectoryScan | None:
-    """Open and enter a child directory; None if it is not captured."""
-    path = parent.prefix + name
-    if parent.depth + 1 >= paths.MAX_DEPTH:  # a restore would refuse the paths below it
-        parent.record_skip(name, domains.TOO_DEEP)
-        return None
-    try:
-        near = parent.fd >= 0
-        fd = fsio.open_on_disk(name, fsio.DIRECTORY_FLAGS, parent.fd) if near else tree.open_directory(path)
-        child = DirectoryScan(shared, path, name, parent.depth + 1, fd)
-        try:
-            reason = child.scan_own_files(parent.rules.enter(name))
-        except BaseException:
-            child.close()
-            raise
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
-            parent.forget_listing()  # gone or replaced since the listing
-            return None
-        if is_process_limit(error):
-            raise
-        reason = domains.NOT_ON_DISK if isinstance(error, fsio.NotOnDisk) else domains.UNREADABLE
-        child = None
-    if reason is not None:
-        parent.record_skip(name, reason)
-        if child is not None:
-            child.close()
-        return None
-    if child is not None and child.depth > _OPEN_LEVELS:
-        child.close()
-    return child
