@@ -19,6 +19,7 @@ from .. import fsio
 from .._typing import NamedTuple
 from ..model import paths
 from ..model import plan as plans
+from ..model.at_risk import JOURNALS, database_of
 from ..model.manifest import DIR, FILE, LINK, PERMISSIONS, Entry, same_for_restore
 from ..model.plan import Action, Actions, Kept, batches, forbids_owner_to_change_contents, phases
 from . import safe_rename, sparse
@@ -74,6 +75,13 @@ class Applier:
         self._incomplete: dict[bytes, tuple[int, str]] = {}  # the mode that a path has, and what did not take
         self._found: set[int] = set()  # inodes of files that were to be made, and are there: perhaps under another spelling
         self._ticks = 0
+        self._companions: dict[bytes, list[Action]] = {}
+        """What is replaced or removed of the -wal and -journal of a database, by its path. It goes before the database changes:
+        whoever opens an earlier -wal with another database gets neither."""
+        for action in self._actions:
+            is_there = action.before is not None and action.before.kind == FILE
+            if is_there and action.path.endswith(JOURNALS) and action.before != action.after:
+                self._companions.setdefault(database_of(action.path), []).append(action)
 
     def carry_out_plan(self) -> Outcome:
         """Execute the plan. Raises OSError; temporary files may then remain for recover.move_or_remove_temporary_files."""
@@ -305,7 +313,14 @@ class Applier:
         """Rename staged content to its final name. A file already there is displaced, never overwritten."""
         assert action.after is not None
         draft = self.displaced.temporary_name(action)
+        companions = self._companions.get(action.path, ())
+        for companion in companions:
+            self._displace_to_remove(companion)
         with self.displaced.open_parent(action.source) as (fd, source):
+            if any(companion.path in self.displaced.kept for companion in companions):
+                os.unlink(draft, dir_fd=fd)
+                self.displaced.record_kept(action)
+                return
             if action.after.kind != LINK:
                 made = self._drafts.pop(action.path)
                 mode = _chmod_file_of_inode(draft, fd, made.mode, made.ino)

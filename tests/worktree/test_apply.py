@@ -629,3 +629,35 @@ def test_no_plan_changes_a_store(displaced, root):
     assert [item.path for item in outcome.kept] == [b"in/s", b"in/s/added", b"in/s/ledger", b"in/s/packs/p"]
     assert {item.reason for item in outcome.kept} == {"it is a casrewind store: nothing in it is restored or removed"}
     assert [action.path for action in outcome.done] == [b"in/f"]
+
+
+@pytest.mark.parametrize("after", [b"new wal", None])
+def test_an_earlier_journal_never_meets_another_database(displaced, root, monkeypatch, after):
+    """Seen behind each change of a name, as a program sees them that is started after a cut."""
+    plant(root, {"d.db": b"old", "d.db-wal": b"old wal"})
+    seen = []
+
+    def look_behind(module, name):
+        change = getattr(module, name)
+
+        def changed(*given, **options):
+            result = change(*given, **options)
+            seen.append(tuple((root / each).read_bytes() if (root / each).exists() else None for each in ("d.db", "d.db-wal")))
+            return result
+
+        monkeypatch.setattr(module, name, changed)
+
+    look_behind(os, "rename")
+    for name in ("exchange_names", "rename_without_replacing"):
+        look_behind(safe_rename, name)
+    wal = None if after is None else displaced.file(after)
+    displaced.run(action(b"d.db", file(b"old"), displaced.file(b"new")), action(b"d.db-wal", file(b"old wal"), wal))
+    assert seen[-1] == (b"new", after)
+    assert not {(b"new", b"old wal"), (b"old", b"new wal")} & set(seen)
+
+
+def test_a_database_whose_journal_changed_meanwhile_stays(displaced, root):
+    plant(root, {"d.db": b"old", "d.db-wal": b"written since"})
+    outcome = displaced.run(action(b"d.db", file(b"old"), displaced.file(b"new")), action(b"d.db-wal", file(b"old wal"), None))
+    assert {kept.path for kept in outcome.kept} == {b"d.db", b"d.db-wal"}
+    assert (root / "d.db").read_bytes() == b"old"
