@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from functools import partial
 
 from .. import errors
-from .._typing import Any, NamedTuple
+from .._typing import NamedTuple
 from ..context import Context
+from ..fastjson import JsonObject
 from ..model import digest as digests
 from ..model import manifest, statement
 from ..model.checkpoint import Checkpoint
@@ -34,7 +35,7 @@ MOST_PROOF = 1 << 30
 class Attested(NamedTuple):
     """A proof. `anchor`: the digest of its last statement, in hex; whoever notes it finds a cut behind it."""
 
-    envelope: dict[str, Any]
+    envelope: JsonObject
     anchor: str
     statements: int
 
@@ -64,7 +65,7 @@ def attest(context: Context, first: str = "", last: str = "", *, files: bool = F
     if not texts:
         raise errors.CheckpointNotFound("there is no statement to attest", "casrewind save makes a checkpoint, and each has a statement")
     points = {one["id"]: here.get(one["id"]) for one in parsed if one["kind"] == statement.STATED_CHECKPOINT}
-    payload: dict[str, Any] = {
+    payload: JsonObject = {
         "format": FORMAT,
         "made": time.time_ns(),
         "statements": [text.decode() for text in texts],
@@ -95,7 +96,7 @@ def _chain(context: Context) -> list[bytes]:
     return found[::-1]
 
 
-def _place(context: Context, parsed: list[dict[str, Any]], reference: str) -> tuple[int, int]:
+def _place(context: Context, parsed: list[JsonObject], reference: str) -> tuple[int, int]:
     """Where a turn or a checkpoint begins and ends among the statements."""
     point = lookup.checkpoint(context, reference)
     turn = point.more.turn if reference.startswith("@") else ""
@@ -140,7 +141,7 @@ def check(data: bytes, public_pem: bytes, expect: str = "", directory: str = "")
         return Checked(("this is no proof of casrewind, or it is damaged",), ())
 
 
-def _check_payload(payload: dict[str, Any], expect: str, directory: str) -> Checked:
+def _check_payload(payload: JsonObject, expect: str, directory: str) -> Checked:
     texts = [text.encode() for text in payload["statements"]]
     parsed, names = [json.loads(text) for text in texts], [digests.of(text).hex() for text in texts]
     problems = [] if texts else ["the proof has no statement"]
