@@ -46,7 +46,7 @@ def verify_proof(options: "ParsedOptions") -> int:
 
     if not options.public_key:
         raise errors.UsageError("--proof needs --public-key FILE", "casrewind attest --key prints it, on the machine that made the proof")
-    data, key = _read_named_file(options.proof or "", options), _read_named_file(options.public_key, options)
+    data, key = (_read_named_file(name, options, proof.MOST_PROOF) for name in (options.proof or "", options.public_key))
     directory = os.path.join(options.directory, options.directory_to_check) if options.directory_to_check else ""
     found = proof.check(data, key, options.expect or "", directory)
     if options.json:
@@ -55,18 +55,22 @@ def verify_proof(options: "ParsedOptions") -> int:
     for problem in found.problems:
         print_line(f"NOT PROVEN: {printable(problem)}")
     if not found.problems:
-        print_line(f"sound: {plural(found.statements, 'statement')} of {plural(found.turns, 'turn')}, the last one {found.anchor}")
+        turns = f" of {plural(found.turns, 'turn')}" if found.turns else ""
+        print_line(f"sound: {plural(found.statements, 'statement')}{turns}, the last one {found.anchor}")
     for line in found.notes:
         note(printable(line))
     return errors.StoreDamaged.exit_code if found.problems else OK
 
 
-def _read_named_file(name: str, options: "ParsedOptions") -> bytes:
+def _read_named_file(name: str, options: "ParsedOptions", most: int) -> bytes:
     try:
         with open(os.path.join(options.directory, name), "rb") as file:
-            return file.read()
+            data = file.read(most + 1)
     except OSError as error:
         raise errors.UsageError(f"cannot read {printable(name)}: {error.strerror}") from error
+    if len(data) > most:
+        raise errors.UsageError(f"{printable(name)} has more than {most:,} bytes: it is no proof")
+    return data
 
 
 def verify_unopenable(error: errors.StoreDamaged, options: "ParsedOptions") -> int:
