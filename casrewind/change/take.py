@@ -51,7 +51,8 @@ from .worktree_change import ChangeRecord, WorktreeChange
 NOT_CAPTURED = "not_captured"
 """The word for why a path is left alone that a side does not capture."""
 _BY_DESIGN = frozenset({
-    domains.IGNORED, domains.BUILT_IN, domains.CACHE, domains.PROTECTED, domains.STORE, domains.LINKED_WORKTREE, domains.TEMPORARY
+    domains.IGNORED, domains.BUILT_IN, domains.CACHE, domains.PROTECTED, domains.STORE, domains.LINKED_WORKTREE, domains.TEMPORARY,
+    domains.SHARED_MEMORY,
 })  # fmt: skip
 """What a scan leaves out on purpose. Anything else that it leaves out may be a change that is missing here."""
 _NAMED = domains.FAULTS | {domains.TOO_LARGE, domains.TOO_DEEP}

@@ -169,14 +169,11 @@ def _step_that_made(context: Context, point: Checkpoint, changes: tuple[Change, 
 
 
 def _open_databases_in_words(context: Context, last: Checkpoint) -> Iterator[str]:
-    """The databases of the newest checkpoint that programs have open: a save reads such a one while it lives."""
+    """The databases of the newest checkpoint that programs have open: a restore does not change such a one."""
     finder = manifest.Finder(diffs.loader_with_damaged_trees_empty(context.store.load_tree), last.tree)
     for item in find_open_databases(context.tree):
         if finder.find(item.path) is not None:
-            yield (
-                f"{printable(item.path)} is open in {printable(item.program)} (pid {item.pid}): a save reads a database and its journal "
-                f"one after the other, so a checkpoint may hold two moments of it"
-            )
+            yield f"{printable(item.path)} is open in {printable(item.program)} (pid {item.pid}): stop that program before a restore"
 
 
 class AgentSeen(NamedTuple):

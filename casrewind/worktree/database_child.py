@@ -29,6 +29,7 @@ _LOCKED_SECONDS = 0.05  # a writer without a time-out fails while a rollback dat
 _QUIET_SECONDS = 1.0  # to wait for a moment without a transaction, which needs no lock
 _LOCK_SECONDS = 1.0  # to wait for the lock
 _PAUSE_SECONDS = 0.001
+_TICK_SECONDS = 0.02  # longer than a file system keeps one time
 _CPU_SECONDS, _MEMORY = 60, 1 << 30  # limits for a file that was made to cost much
 
 
@@ -109,17 +110,28 @@ def _lock(name: bytes) -> object:
 
 
 def _send_as_they_are(database: int, other: int) -> bytes:
-    """Without a lock: whole if neither changed meanwhile, as the two of a program that was killed."""
-    before = _state(database, other)
+    """Without a lock: whole if neither changed meanwhile, as the two of a program that was killed. A file that changed just now may
+    change again within the same tick of the clock of the file system, which no time shows: one waits, and if it goes on, they are not."""
+    if _changed_just_now(database, other):
+        time.sleep(_TICK_SECONDS)
+    before, is_still = _state(database, other), not _changed_just_now(database, other)
     _send(database, other)
-    return YES if _state(database, other) == before else NO
+    return YES if is_still and _state(database, other) == before else NO
+
+
+def _changed_just_now(*files: int) -> bool:
+    newest = max(os.fstat(fd).st_mtime for fd in files if fd >= 0)
+    return abs(time.time() - newest) < _TICK_SECONDS
 
 
 def _send_with_wal(name: bytes, database: int, wal: int) -> bytes:
     """A reader of a -wal keeps its frames, and hinders no writer. Without a -shm SQLite would make one in the project."""
-    held = _lock(name) if os.access(name + b"-shm", os.F_OK, dir_fd=DIRECTORY, follow_symlinks=False) else None
-    if held is None:
+    if not os.access(name + b"-shm", os.F_OK, dir_fd=DIRECTORY, follow_symlinks=False):
         return _send_as_they_are(database, wal)
+    held = _lock(name)
+    if held is None:  # a program may have mapped the -wal's index, and nothing keeps it from writing: said, whatever the times are
+        _send(database, wal)
+        return NO
     _send(database, wal)
     held.execute("commit")  # type: ignore[attr-defined]
     return YES

@@ -2,7 +2,8 @@
 
 The danger prevented here: a person saves while a program writes to its database. The database and its companion are read at two
 moments, and the restored pair is damaged, or lacks what was committed. No file of such a pair is opened in this process: its
-close would take the locks of a program that saves its own project.
+close would take the locks of a program that saves its own project. Only where no child can be started, or it fails, are they read here,
+and then the save says that they may be of two moments.
 """
 
 import os

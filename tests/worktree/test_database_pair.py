@@ -11,6 +11,7 @@ import pytest
 
 from casrewind.model import domain as domains
 from casrewind.model import manifest
+from casrewind.worktree import database_child
 from support.scanner import Scanner
 
 _WRITER = textwrap.dedent("""
@@ -218,3 +219,20 @@ def test_what_only_has_such_names_is_read_as_any_file(root):
     found = scan()
     assert set(scan.entries(found)) == {b"notes", b"notes-journal"}
     assert found.domain.unstable == ()
+
+
+@pytest.mark.parametrize("has_sqlite", [True, False])
+def test_without_sqlite3_a_living_database_is_said_to_be_of_two_moments(root, has_sqlite):
+    make(root / "d.db", "wal")
+    opened = sqlite3.connect(root / "d.db", isolation_level=None)
+    opened.execute("insert into log values (1)")
+    hidden = "" if has_sqlite else "sys.modules['sqlite3'] = None; "
+    code = f"import runpy, sys; {hidden}sys.argv = ['', 'd.db']; runpy.run_path({database_child.__file__!r}, run_name='__main__')"
+    directory = os.open(root, os.O_RDONLY)
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", code], stdout=subprocess.PIPE, check=True, close_fds=False,
+        preexec_fn=lambda: os.dup2(directory, database_child.DIRECTORY),
+    )  # fmt: skip
+    os.close(directory)
+    opened.close()
+    assert done.stdout.endswith(database_child.YES if has_sqlite else database_child.NO)
