@@ -15,9 +15,9 @@ import pytest
 from casrewind import Declined, errors
 from casrewind.store import journal
 from support import open_database, unprivileged
+from support import picture as pictures
 from support.command_in_process import InProcess
 from support.open_database import make, program, rows_of
-from support.picture import picture
 from support.terminal_in_process import on_terminal
 from support.trees import plant
 
@@ -36,6 +36,11 @@ def shop(casrewind, root):
     make(root / "dev.db", 1)
     casrewind("save", "-m", "two", code=0)
     return root
+
+
+def picture(root):
+    """The files but for shared memory: each reader of a database writes there, a save too."""
+    return {path: found for path, found in pictures.picture(root).items() if not path.endswith(b"-shm")}
 
 
 def named(report):
