@@ -49,11 +49,11 @@ _LEAST_TITLE = 18
 _OPERATION = 26
 """Columns of "undone: the restore to @2": a row of what is no turn has the columns of the others."""
 _LEAST_PATHS = 13
-_WOULD, _CURRENT, _UNKNOWN_WAY = "would change", "(current)", "not known"
+_CURRENT, _UNKNOWN_WAY = "(current)", "not known"
 _COUNTED_FILES = 99
-"""More files than that are "99+": prompts need the columns, and the plan has the number."""
-_WAY = 16
-"""Columns of "would change 99+"."""
+"""More files than that are not counted out: prompts need the columns, and the plan has the number."""
+_WAY = 15
+"""Columns of "would change 99" and of "changes over 99"."""
 _WHEN = 10
 """Columns of "12 min ago"."""
 _PIPED_PATHS = 26
@@ -201,8 +201,8 @@ class RowWriter:
         if counted is None:
             return told._replace(paths=(_UNKNOWN_WAY,), total=1, note="")
         number = counted.written + counted.removed
-        shown = f"{_COUNTED_FILES}+" if number > _COUNTED_FILES else number
-        return told._replace(paths=(f"{_WOULD} {shown}" if number else _CURRENT,), total=1, note="")
+        way = f"changes over {_COUNTED_FILES}" if number > _COUNTED_FILES else f"would change {number}"
+        return told._replace(paths=(way if number else _CURRENT,), total=1, note="")
 
     def _with_changes(self, found: RowText, row: Turn | Outside | Reset) -> RowText:
         """The row with its counts and paths. A file that came back under another name is one."""
