@@ -203,7 +203,7 @@ class Figure(NamedTuple):
 
 
 FIGURES = [
-    Figure("lines of code", lines_of_code, 43_499),
+    Figure("lines of code", lines_of_code, 43_500),
     Figure("modules", modules, 396),
     Figure("files in cli/commands that are not one command", shared_command_files, 2),
     Figure("functions below cli that take a callback which asks", asking_callbacks, 23),

@@ -90,5 +90,6 @@ def test_a_renamed_directory_and_another_one_under_its_old_name_are_both_watched
         assert told(watch), name
 
 
+@pytest.mark.linux_only("inotify's limit")
 def test_the_limit_is_read_from_the_system():
     assert allowed_watches() > 0

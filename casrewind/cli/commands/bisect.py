@@ -46,8 +46,8 @@ COMMAND = Command(
     ),
     usage=("[--good REF] [--bad REF] [--with PATH ...] [--json] [--] COMMAND ...",),
     more=(
-        "Runs COMMAND on one saved state after another in a temporary directory, and does not touch the project. Let COMMAND exit with 0 "
-        "if a state is good, with 1 to 124 if it is bad, and with 125 to skip it. An exit code of 126 or more ends the search. New files "
+        "Runs COMMAND on one saved state after another in a temporary directory, and does not touch the project. COMMAND must exit with 0 "
+        "if a state is good, with 1 to 124 if it is bad, or with 125 to skip it. An exit code of 126 or more ends the search. New files "
         "that COMMAND makes stay there for its next run."
     ),
     behind="the command goes",

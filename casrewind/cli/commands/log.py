@@ -55,7 +55,8 @@ COMMAND = Command(
         "--html FILE [--no-prompts] [-y] [-n N] [--] [PATH ...]",
     ),
     defaults={"form": ""},
-    more="With PATH, each row names its turn. -S and -G do not search files over 4 MiB, and do not show that a file was moved.",
+    more="With PATH, each row shows which turn it belongs to. -S and -G do not search files over 4 MiB, and do not show that a file was "
+    "moved.",
     behind="the path goes",
 )
 

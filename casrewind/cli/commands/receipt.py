@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 COMMAND = Command(
     examples=("casrewind receipt",),
     options=(STRICT, JSON),
-    more="Compares what came with your current files. Files that you have changed since then count as different.",
+    more="Compares your current files with what came from the other machine. Files that you have changed since then count as different.",
 )
 
 

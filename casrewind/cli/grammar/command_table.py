@@ -75,7 +75,7 @@ COMMANDS = {
     "jump": Listed("Restore files and conversation, like restore --both", ADVANCED),
     "rewrite-chat": Listed("Shorten a conversation in its own session", ADVANCED),
     "adopt": Listed("Take over the checkpoints of a moved project", ADVANCED),
-    "at": Listed("Show the checkpoint of an entry in a session", ADVANCED),
+    "at": Listed("Show which checkpoint an entry of a session has", ADVANCED),
     "statusline": Listed("Print one line for the status line of an agent's client", ADVANCED),
     "completion": Listed("Print the shell completion script", ADVANCED),
     "help": Listed("Show help for one command or for all", ADVANCED),

@@ -16,7 +16,7 @@ _NAMES = 28
 TITLE = "casrewind: exact undo for projects that coding agents work on"
 REFERENCE = (
     "REF names a checkpoint: @1 or 1 (before the newest prompt), @2, after:@1, last, prev, a label or an id. "
-    "A time, such as 10m, 14:30 or yesterday, names one, too. PATH is a file, a directory or a git pathspec."
+    "REF can also be a time, such as 10m, 14:30 or yesterday. PATH is a file, a directory or a git pathspec."
 )
 
 
