@@ -22,13 +22,13 @@ def test_every_figure_is_counted_or_multiplied_from_counts(scratch, tmp_path, sc
     code, out, _ = run("scale", "--files", 20, "--sandboxes", 1, "--pushes", 3, "--chains", 30, "--pulled", 10, "--hold", 0, "--json", record, scratch=scratch)
     assert code == 0 and list(scratch.iterdir()) == []
     told = json.loads(record.read_text())
-    first = {"GET": 2, "LIST": 1, "PUT": 3}  # the four requests of a first push, the hint of the day, and a piece
+    first = {"GET": 2, "LIST": 1, "PUT": 4}  # the four requests of a first push, the hint of the day, the machine's name, and a piece
     assert [cost["requests"] for cost in told["sandbox"]] == [first, {"PUT": 1}] * 3
     asked = {cost["step"]: cost["requests"] for cost in (*told["reading"], *told["listed"])}
     assert asked["pull of one checkpoint"] == {"LIST": 1, "GET": 1}
     up = {cost["step"]: cost["up"] for cost in told["reading"]}
     hold = asked["first push of the clone of the newest"]  # it opens each piece of its base
-    assert (hold["LIST"], hold["PUT"]) == (3, 4)
+    assert (hold["LIST"], hold["PUT"]) == (3, 5)
     assert up["first push of the clone of the newest"] < told["sandbox"][0]["up"] / 2, "a clone sends nothing of its base"
     assert asked["push of one checkpoint"] == {"PUT": 2}, "the hint of its day and a piece: a push needs no list, however many chains there are"
     assert asked["pull, nothing new"] == {"LIST": 1}

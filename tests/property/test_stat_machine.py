@@ -21,7 +21,7 @@ from casrewind.history import present_scan
 from casrewind.upkeep import save as saves
 from casrewind.store import stat_file
 from casrewind.store.dry_run_writer import DryRunWriter
-from casrewind.worktree import scan_directory, stat_index
+from casrewind.worktree import scan_state, stat_index
 from support.random_edits import RandomEdits
 from support.sample_start import by_turns
 from support.trees import plant
@@ -75,7 +75,7 @@ class Machine:
         """What each comparison of stamps would save at one moment is the same."""
         clock, found = SimpleNamespace(time_ns=lambda now=time.time_ns(): now), []
         for function in COMPARISONS if len(COMPARISONS) > 1 else ():
-            with mock.patch.object(stat_index, "positions_that_differ", function), mock.patch.object(scan_directory, "time", clock):
+            with mock.patch.object(stat_index, "positions_that_differ", function), mock.patch.object(scan_state, "time", clock):
                 scan = present_scan.scan_now(context, DryRunWriter(context.store.read))
             found.append((scan.tree, scan.domain, scan.known.updated_value(scan.records)))
         assert all(one == found[0] for one in found)
