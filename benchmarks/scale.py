@@ -328,13 +328,15 @@ class ManyChains:
     def _opened(self):
         from casrewind.remote.chain import open_piece
         from casrewind.remote.objects import Objects
+        from casrewind.remote.piece_names import all_pieces_of
         from casrewind.remote.remote_config import key_of
         from casrewind.remote.seal import Keys, identity_of_head
 
         self._objects = Objects(self.url)
         master = key_of(self.owner.environ["CASREWIND_REMOTE_KEY"], "the environment")
         self._keys = Keys(master, identity_of_head(self._objects.get("casrewind")))
-        info = next(one for one in self._objects.list() if "/" in one.name)
+        (pieces,) = all_pieces_of(self._objects.list()).values()  # hints and names lie beside them
+        info = pieces[0]
         reader = open_piece(self._objects, self._keys, info.name, info.size)
         self._blobs, self._records = list(reader.blobs({blob.digest for blob in reader.table.blobs})), reader.records()
 

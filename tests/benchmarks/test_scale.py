@@ -30,16 +30,16 @@ def test_every_figure_is_counted_or_multiplied_from_counts(scratch, tmp_path, sc
     hold = asked["first push of the clone of the newest"]  # it opens each piece of its base
     assert (hold["LIST"], hold["PUT"]) == (3, 5)
     assert up["first push of the clone of the newest"] < told["sandbox"][0]["up"] / 2, "a clone sends nothing of its base"
-    assert asked["push of one checkpoint"] == {"PUT": 2}, "the hint of its day and a piece: a push needs no list, however many chains there are"
+    assert asked["push of one checkpoint"] == {"PUT": 3}, "the hint of its day, its name and a piece: a push needs no list, however many chains there are"
     assert asked["pull, nothing new"] == {"LIST": 1}
     assert asked["pull, one chain is new"] == {"LIST": 1, "GET": 1}
     clone = asked["clone of the newest of all"]
     assert clone["LIST"] == 1 and "PUT" not in clone and clone["GET"] <= 4, "the list of all; a clone puts nothing"
     assert [asked[f"pull, {number} chains are new"] for number in (5, 10)] == [{"LIST": 1, "GET": number + 2} for number in (5, 10)]
-    assert {cost["step"]: cost["requests"] for cost in told["long"]}["3 pushes, without roll-ups"] == first | {"PUT": 5}
+    assert {cost["step"]: cost["requests"] for cost in told["long"]}["3 pushes, without roll-ups"] == first | {"PUT": 6}
     rows = {row[0]: row[1:] for row in told["day"]}
-    assert rows["pushes, each turn"][:2] == [scale.CHECKPOINTS + 5 * scale.SANDBOXES, pytest.approx(6.58)], "5 $ for a million PUT"
-    assert rows["pushes, at the end"][0] == (2 + 5) * scale.SANDBOXES
+    assert rows["pushes, each turn"][:2] == [scale.CHECKPOINTS + 6 * scale.SANDBOXES, pytest.approx(7.08)], "5 $ for a million PUT"
+    assert rows["pushes, at the end"][0] == (2 + 6) * scale.SANDBOXES
     for row in told["day"]:
         assert f"| {row[0]} |" in out
     assert len(told["breaks"]) == 6 and "one person pulls 100,000 chains" in out
