@@ -8,7 +8,8 @@ import pytest
 
 from casrewind.agents import client_process
 from casrewind.upkeep import agent_event
-from casrewind.history import worktree_timeline
+from casrewind.history import turn_checkpoints, worktree_timeline
+from casrewind.model import checkpoint
 from casrewind.store.agent_sessions import AgentSession
 from support.agent_turns import AgentTurns
 from casrewind.workspace import open as opened
@@ -81,9 +82,16 @@ def both(run, monkeypatch, words):
 
 
 def works(run):
-    """How many functions are called by each command that has to be as quick in a long timeline as in a short one."""
+    """How many functions are called by each command that has to be as quick in a long timeline as in a short one. Each begins as a
+    process of its own does, which remembers no record."""
+
+    def run_anew(words):
+        checkpoint.decode.cache_clear()
+        turn_checkpoints._as_point.cache_clear()
+        run(words)
+
     lines = (("list", "-n", "20"), ("show", "last"), ("show", "@1"), ("diff", "@1"), ("restore", "-n", "@1"))
-    return [count_calls(lambda words=words: run(words)) for words in lines]
+    return [count_calls(lambda words=words: run_anew(words)) for words in lines]
 
 
 @pytest.mark.turns(3)
