@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from casrewind.remote import clone, objects, old_chains
+from casrewind.remote import old_chains
 from casrewind.remote.machines import list_machines
-from remote.test_requests import Counted, in_words
+from remote.test_requests import Counted, count_clones
 from support.machines import Machine, objects_in
 
 pytest.importorskip("obstore")
@@ -45,15 +45,10 @@ def pushed_once_more(machine):
 
 def requests_beside(place, number, monkeypatch):
     """{what is done: its requests} beside so many emptied chains."""
-    url, kept = f"file://{place}/bucket", []
-
-    def keep(*arguments, **options):
-        kept.append(objects.Objects(*arguments, **options))
-        return kept[-1]
+    url, counted = f"file://{place}/bucket", count_clones(monkeypatch)
 
     def cloned(name, **options):
-        machine.clone_to(place / name, **options)
-        return in_words(kept[-1].requests)
+        return counted(lambda: machine.clone_to(place / name, **options))
 
     def listed():
         with late.open() as workspace:
@@ -61,7 +56,6 @@ def requests_beside(place, number, monkeypatch):
             assert [one.name for one in found.shown] == ["one"]
             assert (found.rest, found.unreadable) == (max(0, number - 2), 0)
 
-    monkeypatch.setattr(clone, "Objects", keep)
     machine = Counted.with_remote(place / "one", url, "one")
     boxes = sandboxes(place, url, number)
     pushed_once_more(machine)

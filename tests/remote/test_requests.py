@@ -36,6 +36,22 @@ class Counted(Machine):
             return names.put_names(workspace._context, self.remote(workspace), given)
 
 
+def count_clones(monkeypatch):
+    """A function that does a work which clones, and returns the requests of that clone in words."""
+    kept = []
+
+    def keep(*arguments, **options):
+        kept.append(objects.Objects(*arguments, **options))
+        return kept[-1]
+
+    def counted(work):
+        work()
+        return in_words(kept[-1].requests)
+
+    monkeypatch.setattr(clone, "Objects", keep)
+    return counted
+
+
 def in_words(requests):
     return ", ".join(f"{verb} {number}" for verb, number in sorted(requests.items()) if number)
 
@@ -91,18 +107,12 @@ def test_every_row_of_the_table_is_what_is_counted(tmp_path, url, monkeypatch):
 
 def rows_of_names(place, monkeypatch):
     """The rows of names, on a remote with six machines."""
-    url, kept = f"file://{place}/bucket", []
+    url, counted = f"file://{place}/bucket", count_clones(monkeypatch)
     place.mkdir()
 
-    def keep(*arguments, **options):
-        kept.append(objects.Objects(*arguments, **options))
-        return kept[-1]
-
     def cloned(name, **options):
-        machine.clone_to(place / name, **options)
-        return in_words(kept[-1].requests)
+        return counted(lambda: machine.clone_to(place / name, **options))
 
-    monkeypatch.setattr(clone, "Objects", keep)
     machines = [Counted.with_remote(place / f"m{n}", url, f"m{n // 2}") for n in range(6)]
     for number, one in enumerate(machines):
         one.save({"x": b"%d" % number})
